@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import pytest
 from forked_commands import forked_counton
+from patience import HANGS
 from programs import run_program
 from some_cases import long
 
@@ -51,7 +52,7 @@ def on_a_terminal(folder: Path, words: list[str], typed: str) -> Shown:
             os.write(outer, typed.encode())
             typed = ""
     os.close(outer)
-    return Shown(process.wait(60), screen.decode())
+    return Shown(process.wait(HANGS), screen.decode())
 
 
 def _take_terminal() -> None:

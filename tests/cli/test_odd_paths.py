@@ -11,6 +11,7 @@ from typing import Any
 import click
 import pytest
 from in_turn import in_turn
+from patience import HANGS
 
 from counton.base.errors import InvalidInputError
 from counton.base.outside_input import open_plain, read_plain
@@ -22,8 +23,6 @@ from counton.job.statistics import all_models
 
 from .conftest import Workplace
 
-#: Seconds after which a command hangs; each takes one or two.
-HANGS = 60
 #: What the help of an option says that names a file.
 _FILE = re.compile(r"\b(files?|folder|path|database|table|state)\b|\.(png|toml)")
 #: Of a command, so that it comes to what it names: all words, of which one is replaced or added.
@@ -83,7 +82,7 @@ def waits_for_nobody() -> Iterator[None]:
         raise AssertionError("it waits for a pipe")
 
     before = signal.signal(signal.SIGALRM, stop)
-    signal.alarm(HANGS)
+    signal.alarm(int(HANGS))
     yield
     signal.alarm(0)
     signal.signal(signal.SIGALRM, before)

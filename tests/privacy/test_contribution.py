@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from counton.base.distributions import BoundedChange
 from counton.base.errors import BudgetExceededError, InvalidInputError
 from counton.privacy import ContributionBound, Ledger, PureDP, Sensitivity
 from counton.privacy.unit_changes import EventsPerStep
@@ -108,6 +109,70 @@ def test_unit_counted_twice_has_bound_for_twice_the_steps(strategy: Any) -> None
     assert moved.l1 >= max(np.abs(columns @ way).sum() for way in ways)
     few = ContributionBound.events(3).in_steps(2)
     assert few.occurrences == EventsPerStep(6, 3)
+
+
+def test_events_counted_twice_may_all_count_in_one_step() -> None:
+    """Of four events, two in a step, each counts once more, and all may do so in one step."""
+    again = ContributionBound.events(4, most_a_step=2).in_steps(2)
+    assert again.occurrences == EventsPerStep(8, 4)
+
+
+@pytest.mark.parametrize("strategy", [Binary(8), Independent(8), KAry(8, 2, False)], ids=repr)
+def test_replaced_unit_on_schedule_changes_cells_of_both(strategy: Any) -> None:
+    """Two cells of the old unit, and two of the new one, in every second step."""
+    bound = ContributionBound.replace(2, every=2)
+    claimed = bound.sensitivities(sensitivities(strategy, every=2), cells=5)
+    columns = np.asarray(matrices(strategy)[1], float)
+    moved = [columns @ (np.arange(8) % 2 == first) for first in range(2)]
+    assert claimed.l1 >= 4 * max(np.abs(change).sum() for change in moved)
+    assert claimed.l2_squared >= 4 * max((change**2).sum() for change in moved)
+
+
+@pytest.mark.parametrize(
+    ("bound", "in_one_step"),
+    [
+        (ContributionBound.add_remove(cells=3), True),
+        (ContributionBound.values(0, 9, 1, neighbours="replace"), True),
+        (ContributionBound.events(1), True),
+        (ContributionBound.add_remove(steps=2), False),
+        (ContributionBound.add_remove(every=7), False),
+        (ContributionBound.events(2), False),
+        (ContributionBound.events(2, most_a_step=2), False),
+        (ContributionBound.events(2, once="group"), False),
+    ],
+    ids=str,
+)
+def test_bound_says_whether_unit_is_in_one_step(bound: Any, in_one_step: bool) -> None:
+    assert (bound.in_one_step, bound.acts_once) == (in_one_step, in_one_step)
+
+
+def test_pattern_of_one_step_has_norms_of_change_and_column() -> None:
+    """One row changes a cell by 2 and another by -1."""
+    bound = ContributionBound.of_pattern(BoundedChange(3, 5, single_step=True), "which changes two")
+    column = np.array([4, 2, 1])
+    moved = np.outer(column, [2, -1])
+    claimed = bound.sensitivities(Sensitivity(7, 21), cells=2)
+    assert claimed.l1 >= np.abs(moved).sum()
+    assert claimed.l2_squared >= (moved**2).sum()
+
+
+def test_pattern_that_counts_twice_has_norms_of_both_changes() -> None:
+    """Both changes may be of one cell, and they may be in two steps."""
+    once = ContributionBound.of_pattern(BoundedChange(3, 5, single_step=True), "which changes two")
+    again = once.in_steps(2)
+    assert again.pattern == BoundedChange(6, 20)
+    assert again.change_in_words() == "which changes two, up to 2 times"
+    assert (once.in_one_step, again.in_one_step) == (True, False)
+    assert not once.acts_once
+
+
+@pytest.mark.parametrize("lower", [-5, 0, 3])
+def test_replaced_value_changes_its_cell_by_at_most_per_cell(lower: int) -> None:
+    bound = ContributionBound.values(lower, 10, 1, neighbours="replace")
+    alone = bound.to_grid([lower, 10]).tolist()  # in a cell that the other unit does not change
+    values = bound.to_grid(range(lower, 11)).tolist()
+    apart = [abs(one - other) for one, other in product(values, repeat=2)]
+    assert bound.per_cell == max(map(abs, [*alone, *apart]))
 
 
 def test_columns_of_other_weights() -> None:

@@ -23,6 +23,7 @@ from counton.run.prepared_run import PreparedRun
 from counton.run.rows import kept_sums, read_rows
 from counton.run.rows.window_sums import WindowSums
 from counton.state import Store
+from counton.state.input_sums import InputSums
 
 START = datetime(2024, 3, 1, tzinfo=UTC)
 EVENTS = ("same", "later", "new", "late", "fewer")
@@ -139,6 +140,19 @@ def write_same_size(folder: Path) -> Path:
     return path
 
 
+def test_digest_of_kept_sums_needs_the_key(tmp_path: Path, key: Key) -> None:
+    (tmp_path / "visits.csv").write_text(visits([(0.5, "a", 1), (1.5, "b", 2)]))
+    digests = set()
+    for state, key_of_state in (("s.db", key), ("t.db", Key.generate())):
+        job = counting(tmp_path, state)
+        outcome(job, key_of_state, START + timedelta(days=2))
+        with Store(tmp_path / state) as store:
+            kept_here = reveal(store.reader("count", key_of_state).input_sums())
+        assert kept_here is not None
+        digests.add(kept_here.digest)
+    assert len(digests) == 2  # without the key, nobody can test guesses of the rows
+
+
 def test_row_of_the_future_is_read_again(tmp_path: Path, key: Key) -> None:
     (tmp_path / "visits.csv").write_text(visits([(0.5, "a", 1), (5.5, "b", 2)]))
     job = counting(tmp_path, "s.db")
@@ -188,6 +202,46 @@ def test_larger_sums_are_not_kept(
     outcome(counting(tmp_path, "s.db"), key, START + timedelta(days=2))
     rows = rows_in(str(tmp_path / "s.db"), "SELECT kind FROM counton_marks WHERE kind = 'sums'")
     assert not rows
+
+
+@pytest.mark.parametrize("fate", ["deleted", "replaced", "unreadable"])
+def test_file_that_is_gone_before_the_commit_is_not_kept(
+    fate: str, tmp_path: Path, key: Key
+) -> None:
+    path = tmp_path / "visits.csv"
+    path.write_text(visits([(0.5, "a", 1), (1.5, "b", 2)]))
+
+    def change_file(*_: object) -> None:
+        path.unlink()
+        if fate == "replaced":
+            write_same_size(tmp_path).rename(path)
+        elif fate == "unreadable":
+            path.mkdir()
+
+    job = counting(tmp_path, "s.db")
+    with run(job, key=key, now=START + timedelta(days=2), before_commit=change_file) as result:
+        assert result.after == 2
+    with Store(tmp_path / "s.db") as store:
+        assert reveal(store.reader("count", key).input_sums()) is None
+
+
+def test_sums_that_another_version_kept_are_not_unpacked(
+    tmp_path: Path, key: Key, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "visits.csv").write_text(visits([(0.5, "a", 1), (1.5, "b", 2)]))
+    pack = kept_sums._pack
+
+    def pack_more(*given: Any) -> InputSums:
+        sums = pack(*given)
+        rows = {**sums.numbers["rows"], "a number of another version": 1}
+        return sums._replace(numbers={"sizes": sums.numbers["sizes"], "rows": rows})
+
+    with monkeypatch.context() as patch:
+        patch.setattr(kept_sums, "version", lambda _: "0")
+        patch.setattr(kept_sums, "_pack", pack_more)
+        outcome(counting(tmp_path, "s.db"), key, START + timedelta(days=2))
+    before, after, *_ = outcome(counting(tmp_path, "s.db"), key, START + timedelta(days=3))
+    assert (before, after) == (2, 3)
 
 
 KINDS: dict[str, dict[str, Any]] = {

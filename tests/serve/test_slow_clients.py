@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("slow-clients")]
 GROUPS = [f"group-{number:03d}" for number in range(200)]
 STEPS = 300
 #: So long that only what a test is about ends a connection.
-NEVER = {"timeout": "1h"}
+NEVER = {"timeout": "1h", "counton.serve.slots._LONGEST_WAIT_SECONDS": HANGS}
 UNTOUCHED = {"counton.serve.server._IDLE_SECONDS": HANGS}
 
 

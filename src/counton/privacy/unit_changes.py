@@ -299,20 +299,49 @@ class _CountedOccurrences(ABC):
         return self.changes_one_step
 
 
+class _StepOccurrences(_CountedOccurrences):
+    """Occurrences in some steps, in a bounded number of cells of each."""
+
+    __slots__ = ()
+    cells: int
+
+    def sensitivities(
+        self, single: Sensitivity, relation: Relation, amount: Amount, of_cells: int
+    ) -> Sensitivity:
+        """Return the sensitivity of all nodes to one unit; see `Occurrences.sensitivities`."""
+        return amount.change(relation, self.cells, of_cells).of_nodes(single)
+
+
 class _EventOccurrences(_CountedOccurrences):
     """Occurrences of a bounded number of events."""
 
     __slots__ = ()
     most: int
+    cells: ClassVar[int] = 1
+    separation: ClassVar[int] = 1
+    every: ClassVar[None] = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "most", check_amount("most", self.most))
 
     @property
     @override
     def changes_one_step(self) -> bool:
         return self.most == 1
 
+    @property
+    @abstractmethod
+    def _places(self) -> str:
+        """Where several events may be, in words; "" for anywhere."""
+
+    def in_words(self, amount: Amount, *, steps: bool) -> str:
+        """Return the change by one unit in words; see `Occurrences.in_words`."""
+        where = "in one cell of one step" if self.most == 1 else self._places
+        return amount.of_events(self.most, where)
+
 
 @dataclass(frozen=True, slots=True)
-class SpacedSteps(_CountedOccurrences):
+class SpacedSteps(_StepOccurrences):
     """A unit counts in some steps, any two of them some distance apart.
 
     Attributes:
@@ -345,12 +374,6 @@ class SpacedSteps(_CountedOccurrences):
             where = f"each of up to {self.steps:,} steps{apart}"
         return amount.in_steps(self.cells, f" of {where}" if steps else "")
 
-    def sensitivities(
-        self, single: Sensitivity, relation: Relation, amount: Amount, of_cells: int
-    ) -> Sensitivity:
-        """Return the sensitivity of all nodes to one unit; see `Occurrences.sensitivities`."""
-        return amount.change(relation, self.cells, of_cells).of_nodes(single)
-
     def repeated(self, times: int) -> SpacedSteps:
         """Return the occurrences of a unit that counts up to so many times as it does here."""
         return replace(self, steps=self.steps * times, separation=1)
@@ -362,7 +385,7 @@ class SpacedSteps(_CountedOccurrences):
 
 
 @dataclass(frozen=True, slots=True)
-class ScheduledSteps(_CountedOccurrences):
+class ScheduledSteps(_StepOccurrences):
     """A unit counts in consecutive members of i, i + every, i + 2 every, ... for one i.
 
     Attributes:
@@ -396,12 +419,6 @@ class ScheduledSteps(_CountedOccurrences):
             where += f", {self.steps:,} scheduled steps in a row of which it may miss some"
         return amount.in_steps(self.cells, f" of {where}" if steps else "")
 
-    def sensitivities(
-        self, single: Sensitivity, relation: Relation, amount: Amount, of_cells: int
-    ) -> Sensitivity:
-        """Return the sensitivity of all nodes to one unit; see `Occurrences.sensitivities`."""
-        return amount.change(relation, self.cells, of_cells).of_nodes(single)
-
     def repeated(self, times: int) -> Occurrences:
         """Refuse: the steps of two schedules are no schedule."""
         raise InvalidInputError(
@@ -424,17 +441,7 @@ class EventsAnywhere(_EventOccurrences):
 
     most: int
     steps: ClassVar[int] = 1
-    cells: ClassVar[int] = 1
-    separation: ClassVar[int] = 1
-    every: ClassVar[None] = None
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "most", check_amount("most", self.most))
-
-    def in_words(self, amount: Amount, *, steps: bool) -> str:
-        """Return the change by one unit in words; see `Occurrences.in_words`."""
-        where = "in one cell of one step" if self.most == 1 else ""
-        return amount.of_events(self.most, where)
+    _places: ClassVar[str] = ""
 
     def sensitivities(
         self, single: Sensitivity, relation: Relation, amount: Amount, of_cells: int
@@ -469,10 +476,8 @@ class EventsPerStep(_EventOccurrences):
 
     most: int
     most_a_step: int
-    cells: ClassVar[int] = 1
-    separation: ClassVar[int] = 1
-    every: ClassVar[None] = None
 
+    @override
     def __post_init__(self) -> None:
         for name in ("most", "most_a_step"):
             object.__setattr__(self, name, check_amount(name, getattr(self, name)))
@@ -493,12 +498,10 @@ class EventsPerStep(_EventOccurrences):
         """The same events without the bound for one step."""
         return EventsAnywhere(self.most)
 
-    def in_words(self, amount: Amount, *, steps: bool) -> str:
-        """Return the change by one unit in words; see `Occurrences.in_words`."""
-        if self.most == 1:
-            return self.without_step_limit.in_words(amount, steps=steps)
-        where = f"at most {self.most_a_step:,} of them in one step"
-        return amount.of_events(self.most, where)
+    @property
+    @override
+    def _places(self) -> str:
+        return f"at most {self.most_a_step:,} of them in one step"
 
     def sensitivities(
         self, single: Sensitivity, relation: Relation, amount: Amount, of_cells: int
@@ -529,17 +532,7 @@ class EventsInDifferentCells(_EventOccurrences):
 
     most: int
     steps: ClassVar[int] = 1
-    cells: ClassVar[int] = 1
-    separation: ClassVar[int] = 1
-    every: ClassVar[None] = None
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "most", check_amount("most", self.most))
-
-    def in_words(self, amount: Amount, *, steps: bool) -> str:
-        """Return the change by one unit in words; see `Occurrences.in_words`."""
-        where = "in one cell of one step" if self.most == 1 else "no two of them in the same cell"
-        return amount.of_events(self.most, where)
+    _places: ClassVar[str] = "no two of them in the same cell"
 
     def sensitivities(
         self, single: Sensitivity, relation: Relation, amount: Amount, of_cells: int

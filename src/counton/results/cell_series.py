@@ -20,7 +20,7 @@ from counton.base.table_schema import DECAYED, PER_WINDOW, ROLLING
 from counton.continual import Design
 from counton.continual.releases import recent_values
 from counton.results.metadata import PublishedSeries, ReleaseMetadata
-from counton.results.series_numbers import LateValues, Numbers, SeriesNumbers
+from counton.results.series_numbers import Numbers, SeriesNumbers
 from counton.results.window_notes import withdrawn_cells
 
 
@@ -37,7 +37,7 @@ class CellNumbers:
             from its rows; None: it does wherever there are rows.
     """
 
-    values: Numbers | LateValues
+    values: Numbers
     is_present: NDArray[np.bool_] | None = None
     own_series: Mapping[PublishedSeries, Numbers] = field(default_factory=dict)
     has_total: NDArray[np.bool_] | None = None
@@ -60,7 +60,7 @@ class CellNumbers:
 
     def _part(self, key: Any) -> CellNumbers:
         return CellNumbers(
-            values=read_only(cast("Any", self.values)[key]),
+            values=read_only(self.values[key]),
             is_present=None if self.is_present is None else self.is_present[key],
             own_series={name: read_only(sums[key]) for name, sums in self.own_series.items()},
             has_total=None if self.has_total is None else self.has_total[key],
@@ -102,8 +102,7 @@ class CellSeries:
         half = self.joint_margins
         if half is None:
             half = errors.halfwidths(self.steps, self.interval_level)
-        values: Any = self.cells.values
-        return SeriesNumbers(values, errors.std(self.steps), half, self.cells.is_present)
+        return SeriesNumbers(self.cells.values, errors.std(self.steps), half, self.cells.is_present)
 
     @cached_property
     def totals(self) -> SeriesNumbers | None:
@@ -284,13 +283,9 @@ class CellSeries:
     @cached_property
     def _totals(self) -> Numbers:
         """Totals after each step; callers have refused missing numbers."""
-        numbers: Any = self.cells.values
+        numbers = self.cells.values
         if not self._releases_windows or self.cells.has_total is not None:
-            return cast("Numbers", numbers)
-        if isinstance(numbers, LateValues):  # totals less that of the step before
-            late: Any = np.cumsum(numbers.values, axis=0)
-            late = np.concatenate([np.zeros_like(late[:1]), late])
-            return cast("Numbers", LateValues(late, numbers.start - 1))
+            return numbers
         return cast("Numbers", np.cumsum(numbers, axis=0))
 
 

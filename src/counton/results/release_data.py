@@ -32,7 +32,7 @@ from counton.results.counted_windows import (
 )
 from counton.results.display import EVERYTHING, DisplaySelection
 from counton.results.metadata import PublishedSeries, ReleaseMetadata
-from counton.results.series_numbers import LateValues, Numbers
+from counton.results.series_numbers import Numbers
 from counton.statistics import Grouped, StatisticResult
 from counton.statistics.results import StatisticResults
 from counton.statistics.statistic import place_of_name
@@ -104,10 +104,9 @@ class ReleaseData:
         is_present: NDArray[np.bool_] | None = None,
         own_series: Mapping[PublishedSeries, Numbers] | None = None,
         has_total: NDArray[np.bool_] | None = None,
-        start: int = 1,
     ) -> Self:
-        """Return the released numbers of a stream, given its cells, by step from ``start`` on."""
-        steps = range(1, start + len(values))
+        """Return the released numbers of a stream, given its cells by step."""
+        steps = range(1, 1 + len(values))
         readable = design
         if since is not None and not metadata.statistic.additive:
             inner = metadata.inner
@@ -120,8 +119,7 @@ class ReleaseData:
             readable = replace(design, shape=statistic.cells)
         published: CellNumbers | StatisticResults
         if metadata.statistic.additive:
-            flat: Any = values.reshape(len(values), math.prod(values.shape[1:]))
-            flat = flat if start == 1 else LateValues(flat, start)
+            flat = values.reshape(len(values), math.prod(values.shape[1:]))
             published = CellNumbers(read_only(flat), is_present, own_series or {}, has_total)
             shown = shown.of_ranking() if metadata.ranks else EVERYTHING
         else:

@@ -104,45 +104,6 @@ class SeriesNumbers:
         }
 
 
-@dataclass(frozen=True)
-class LateValues:
-    """An array of all steps that holds only those from ``start`` on, indexed by step - 1.
-
-    A request for a missing step raises `IndexError`.
-
-    >>> late = LateValues(np.array([[12], [17]]), 365)
-    >>> late.shape, late[365].tolist(), late[:365].shape
-    ((366, 1), [17], (365, 1))
-    """
-
-    values: Numbers
-    start: int
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Number of steps, with missing ones, and of groups."""
-        return self.start - 1 + len(self.values), self.values.shape[1]
-
-    def __getitem__(self, key: Any) -> Any:
-        before = self.start - 1
-        if isinstance(key, tuple) and key[0] == slice(None):
-            return LateValues(self.values[key], self.start)
-        if isinstance(key, slice) and not key.start:
-            return LateValues(self.values[: max(key.stop - before, 0)], self.start)
-        if isinstance(key, slice):
-            first = key.start
-            key = slice(key.start - before, key.stop - before)
-        else:
-            first = np.min(key)
-            key = key - before
-        if first < before:
-            raise IndexError(
-                f"step {first + 1:,} has no values; they begin at step {self.start:,}: ask for "
-                "later steps"
-            )
-        return self.values[key]
-
-
 def steps_in_words(steps: NDArray[np.int64]) -> str:
     """Format ascending steps as ranges, the first few."""
     parts = np.split(steps, np.flatnonzero(np.diff(steps) > 1) + 1)

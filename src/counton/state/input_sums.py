@@ -1,11 +1,14 @@
 """Sums of the rows of the last counted input, so that the same bytes need not be read again.
 
 They are a row of the table of keyed digests, like the labels of groups, and so under the stream's
-MAC. They have no more than the totals by window that the state keeps anyway.
+MAC. Beyond the totals by window that the state keeps anyway, they have those of later windows in
+the input, numbers of rows that count nowhere, and the newest times. The digest of the input is
+keyed: without the key nobody can test guesses of rows with it, or of columns that are not read.
 """
 
 from __future__ import annotations
 
+import hmac
 import json
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
@@ -29,6 +32,7 @@ class InputSums(NamedTuple):
 
     Attributes:
         digest: digest of all on which the sums depend: bytes of the files, and how they are read.
+            Sums that were read from a state have the keyed one (`keyed_digest`).
         numbers: numbers of rows, and their newest times.
         columns: sums by window and cell.
         windows: windows with a row.
@@ -40,8 +44,26 @@ class InputSums(NamedTuple):
     windows: NDArray[np.int64]
 
 
-def write(connection: Connection, rows: AuthenticatedRows, sums: InputSums) -> None:
-    """Keep the sums of an input, in place of those of an earlier one."""
+def keyed_digest(digest: str, subkey: bytes) -> str:
+    """Return the digest under which a state keeps sums, which nobody can compute without its key.
+
+    Args:
+        digest: digest of all on which the sums depend.
+        subkey: the key of such digests.
+    """
+    return hmac.digest(subkey, digest.encode(), "sha256").hex()
+
+
+def write(connection: Connection, rows: AuthenticatedRows, sums: InputSums, subkey: bytes) -> None:
+    """Keep the sums of an input, in place of those of an earlier one.
+
+    Args:
+        connection: an open transaction.
+        rows: the authenticated rows of the stream's digests.
+        sums: the sums.
+        subkey: the key of the digest.
+    """
+    sums = sums._replace(digest=keyed_digest(sums.digest, subkey))
     if _PLACE in rows:
         rows.delete(connection, _PLACE)
     kind, period, part = _PLACE

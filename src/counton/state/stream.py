@@ -663,7 +663,8 @@ class Stream(JournalReader, Closing):
         if commit_input.input_sums is not None:
             from counton.state import input_sums  # only for rows of files
 
-            input_sums.write(connection, contents.digests, commit_input.input_sums)
+            sums = commit_input.input_sums
+            input_sums.write(connection, contents.digests, sums, self._sums_key)
         if commit_input.labels is None and commit_input.remembered is None:
             return
         from counton.state import dedup  # only for rows with users or ids

@@ -207,6 +207,19 @@ class JournalReader:
 
         return Private(self._read_contents(read))
 
+    def digest_of_sums(self, digest: str) -> str:
+        """Return the digest under which the stream keeps the sums of an input.
+
+        Args:
+            digest: digest of all on which the sums depend.
+
+        Raises:
+            NoiseKeyError: the key is not the stream's.
+        """
+        from counton.state import input_sums
+
+        return input_sums.keyed_digest(digest, self._sums_key)
+
     def labels(self) -> Private[tuple[str, ...]]:
         """Return the labels of found groups, in the order of their cells. Secret."""
         from counton.state import dedup
@@ -340,3 +353,8 @@ class JournalReader:
     def _source_key(self) -> bytes:
         """The stream's key for digests of counted files."""
         return self._key.derive(b"sources", self._row.name.encode())
+
+    @cached_property
+    def _sums_key(self) -> bytes:
+        """The stream's key for the digest of the last input."""
+        return self._key.derive(b"sums of input", self._row.name.encode())

@@ -62,13 +62,7 @@ def planned_halfwidths(
     {'mean': 0.11, 'sum': 778.55, 'count': 18.35}
     """
     request = _Request(design, step, confidence_level, rows=rows, over=over, ask=ask)
-    if statistic.statistics:
-        return _halfwidths_of_report(statistic, request)
-    if isinstance(statistic, Grouped):
-        return _halfwidths_of_one_group(statistic, request)
-    if statistic.on_demand:
-        return {"": request.halfwidth_of_cell()}
-    return _halfwidths_of_result(statistic, request)
+    return request.halfwidths_of(statistic)
 
 
 @dataclass(frozen=True)
@@ -89,16 +83,14 @@ class _Request:
         return float(errors.window_halfwidths(start, self.step, self.confidence_level))
 
     def halfwidths_of(self, statistic: Statistic) -> dict[str, float]:
-        """Return the half-widths of another statistic for these arguments."""
-        return planned_halfwidths(
-            statistic,
-            self.design,
-            self.step,
-            self.confidence_level,
-            rows=self.rows,
-            over=self.over,
-            ask=self.ask,
-        )
+        """Return the half-widths of a statistic; see `planned_halfwidths`."""
+        if statistic.statistics:
+            return _halfwidths_of_report(statistic, self)
+        if isinstance(statistic, Grouped):
+            return _halfwidths_of_one_group(statistic, self)
+        if statistic.on_demand:
+            return {"": self.halfwidth_of_cell()}
+        return _halfwidths_of_result(statistic, self)
 
     def result_of(self, statistic: Statistic) -> StatisticResult:
         """Return the numbers of a noiseless release; see `planned_result`."""

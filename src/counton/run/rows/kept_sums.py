@@ -26,6 +26,7 @@ from typing import cast
 
 import numpy as np
 
+from counton.base.errors import InvalidInputError
 from counton.base.private import Private, reveal
 from counton.io.error_policy import Policies
 from counton.io.files import EventFile
@@ -63,12 +64,12 @@ def find_sums(prepared: PreparedRun, source: Source) -> Private[WindowSums] | No
     """
     saved = prepared.state.saved
     kept = None if saved is None else reveal(saved.input_sums())
-    if kept is None or kept.numbers["sizes"] != _sizes(source):
+    if saved is None or kept is None or kept.numbers.get("sizes") != _sizes(source):
         return None
-    sums = _unpack(kept)
-    if not _are_past(sums, prepared.now) or kept.digest != _digest(prepared, source):
+    if kept.digest != saved.digest_of_sums(_digest(prepared, source)):
         return None
-    return Private(sums)
+    sums = _unpack(kept)  # of this version: the digest says so
+    return Private(sums) if _are_past(sums, prepared.now) else None
 
 
 @dataclass(frozen=True, repr=False)
@@ -96,8 +97,12 @@ class ReadSums:
             return None
         if not _are_past(sums, self.prepared.now):
             return None
-        digest = _digest(self.prepared, source)
-        if any(part.has_changed() for part in source.parts):
+        try:
+            digest = _digest(self.prepared, source)
+            is_other = any(part.has_changed() for part in source.parts)
+        except (InvalidInputError, OSError):  # a file that was read whole is gone by now
+            return None
+        if is_other:
             return None
         return Private(_pack(sums, digest, _sizes(source)))
 
