@@ -205,7 +205,7 @@ def test_refuse_beside_job_file_allows_named_options_only() -> None:
     ids=str,
 )
 def test_refuse_of_service_refuses_options_of_runs(options: dict[str, Any], words: str) -> None:
-    usual = {"time": "at", "every": "1d", "start": "2024-03-01", "separator": ","}
+    usual: dict[str, Any] = {"time": "at", "every": "1d", "start": "2024-03-01", "separator": ","}
     refuse_of_service(CountJob(**usual), is_new=True)
     with pytest.raises(IncompatibleOptionsError, match=words):
         refuse_of_service(CountJob(**{**usual, **options}), is_new=True)
