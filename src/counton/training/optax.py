@@ -442,7 +442,7 @@ def _arrays_of(dataset: Any) -> list[Any]:
     """
     import jax
 
-    arrays = jax.tree_util.tree_leaves(dataset)
+    arrays: list[Any] = jax.tree_util.tree_leaves(dataset)
     if not arrays or not all(len(getattr(array, "shape", ())) for array in arrays):
         raise InvalidInputError(
             f"the dataset ({type(dataset).__name__}) must be an array whose first axis is the "
