@@ -143,7 +143,7 @@ def init(events: str, job_file: Path, force: bool, **job_options: Any) -> None:
     asked_job = whole_job.with_options(**dict.fromkeys(unanswered))
     keys = {name: str(item.alias) for name, item in CountJob.model_fields.items()}
     empty = {keys[name]: with_capital(remark) for name, remark in unanswered.items()}
-    save_job(asked_job, job_file, {**_comments(), **empty}, anew=True, empty=list(empty))
+    save_job(asked_job, job_file, {**_comments(), **empty}, replaces_file=True, empty=list(empty))
     _print_report(asked_job, plan, job_file.name, empty)
 
 
