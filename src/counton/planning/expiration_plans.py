@@ -95,7 +95,7 @@ class FadingPlan(Plan[Design[Expiring]]):
     @property
     def unit(self) -> str:
         """The unit of the losses: "epsilon" or "rho"."""
-        return "rho" if self.best.family == "gaussian" else "epsilon"
+        return "rho" if self.best.noise_kind == "gaussian" else "epsilon"
 
     @property
     def steps(self) -> int:
@@ -112,7 +112,7 @@ class FadingPlan(Plan[Design[Expiring]]):
             {
                 "rank": rank,
                 "strategy": repr(choice.strategy),
-                "noise": choice.family,
+                "noise": choice.noise_kind,
                 self.unit: float(choice.guarantee.losses[self.unit]),
                 "rmse": choice.errors.rmse,
                 "largest_error": choice.errors.largest_error(),
@@ -152,7 +152,7 @@ def plan_expiring(
     Raises:
         InvalidInputError: no losses, or an argument is out of range.
 
-    >>> plan_expiring(rho={24: "0.1"}).best.family
+    >>> plan_expiring(rho={24: "0.1"}).best.noise_kind
     'gaussian'
     """
     if epsilon is not None and rho is not None:

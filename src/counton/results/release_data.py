@@ -430,7 +430,7 @@ class ReleaseData:
         @lru_cache(maxsize=2)
         def read(start: int, stop: int) -> StatisticResult:
             result = self.results[stop - 1]
-            if self.design.strategy.facts.workload == "windows":
+            if self.design.strategy.facts.release == "windows":
                 if start != stop - 1:
                     raise InvalidInputError(
                         f"{self.design.name!r} holds the numbers of single windows, and those of "

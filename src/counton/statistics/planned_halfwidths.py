@@ -184,7 +184,7 @@ def step_before(design: Design, step: int, over: int | None = None) -> int:
     Args:
         over: number of last steps whose rows count; None: those that the strategy's releases cover.
     """
-    if over is None and design.strategy.facts.workload == "windows":
+    if over is None and design.strategy.facts.release == "windows":
         over = 1
     return 0 if over is None else max(step - over, 0)
 
@@ -211,7 +211,7 @@ def planned_result(
     value: Any = design.contribution.from_grid(exact) if part is None else exact * float(part.exact)
     value = value if design.shape else np.asarray(value).item()
     release = StepRelease(step, value, float(design.errors.std(step)), design)
-    if start and design.strategy.facts.workload == "totals":
+    if start and design.strategy.facts.release == "totals":
         nothing = StepRelease(start, value - value, float(design.errors.std(start)), design)
         release = release.since(nothing)
     return result_of_release(statistic, release)
