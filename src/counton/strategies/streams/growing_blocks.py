@@ -337,12 +337,14 @@ class GrowingBlocks(EndlessStrategy):
 
 def _of_pairs(root: GrowingSquareRoot, starts: Integers, stops: Integers) -> Floats:
     """Return the variances of the counts of the steps start + 1 .. stop, each pair once."""
-    pairs = np.stack([starts.ravel(), stops.ravel()])
-    pairs, places = np.unique(pairs, axis=1, return_inverse=True)
-    if not pairs.size:
-        return np.zeros(starts.shape)
-    variances = root.variance(pairs[1], since=pairs[0])
-    return variances[places.reshape(-1)].reshape(starts.shape)
+    variances = root._of_totals(stops)
+    inner = starts > 0  # the others are totals
+    if inner.any():
+        length = int(stops.max()) + 1
+        keys, places = np.unique(starts[inner] * length + stops[inner], return_inverse=True)
+        of_pairs = root.variance(keys % length, since=keys // length)
+        variances[inner] = of_pairs[places.reshape(-1)]
+    return variances
 
 
 class _BlockReader(Reader):
