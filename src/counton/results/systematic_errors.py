@@ -107,10 +107,10 @@ def _errors_of_late_rows(metadata: ReleaseMetadata) -> list[SystematicError]:
 
 def _users_counted_again(metadata: ReleaseMetadata) -> list[SystematicError]:
     """Return the error by distinct users who count several times in one window, if they may."""
-    per = metadata.contribution_rule.contribution_period
+    per = metadata.rule_in_words.contribution_period
     if (
         per is None
-        or not metadata.contribution_rule.once_per_window
+        or not metadata.rule_in_words.once_per_window
         or made_of_windows(metadata.windows, per)
     ):
         return []
@@ -137,7 +137,7 @@ def _unreadable_rows(left_out: RowsLeftOut) -> SystematicError:
 
 def late_note(metadata: ReleaseMetadata) -> str | None:
     """Return a note that counts are too low late in a period, where bounds are used up."""
-    return metadata.contribution_rule.late_note(
+    return metadata.rule_in_words.late_note(
         metadata.windows, metadata.privacy_unit, metadata.groups_apart
     )
 
@@ -150,7 +150,7 @@ def adds_users_up(metadata: ReleaseMetadata) -> str | None:
 
 def _rows_beyond_a_bound(metadata: ReleaseMetadata) -> list[SystematicError]:
     """Return the error by rows or groups beyond a bound for each user, if there is one."""
-    contribution_rule = metadata.contribution_rule
+    contribution_rule = metadata.rule_in_words
     inner = metadata.inner
     beyond = contribution_rule.beyond(
         metadata.windows, metadata.privacy_unit, metadata.groups_apart
