@@ -81,7 +81,7 @@ def _refuse_unaddable(metadata: ReleaseMetadata, every: str) -> None:
     if not metadata.windows.is_recurring:
         obstacle = f"a {metadata.what} that is released only once"
     elif metadata.half_life is not None:
-        obstacle = "decayed sums, which do not add up"
+        obstacle = f"decayed {metadata.recent_noun}s, which do not add up"
     elif not metadata.cells.named_beforehand:
         obstacle = (
             "groups that were found in the data, because they are shown from different windows on"
