@@ -225,7 +225,7 @@ def _bounded_subject(metadata: ReleaseMetadata) -> str:
     """
     inner = metadata.inner
     subject = statistic_in_words(metadata).removesuffix(",")
-    subject += metadata.contribution_rule.bound_in_heading(metadata.window, metadata.privacy_unit)
+    subject += metadata.rule_in_words.bound_in_heading(metadata.window, metadata.privacy_unit)
     if inner.additive and isinstance(inner, ClippedValues):
         subject += f", values from {text(inner.lower)} to {text(inner.upper)}"
     return subject
