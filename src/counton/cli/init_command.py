@@ -145,7 +145,7 @@ def init(events: str, job_file: Path, force: bool, **job_options: Any) -> None:
     keys = {name: str(item.alias) for name, item in CountJob.model_fields.items()}
     empty = {keys[name]: with_capital(remark) for name, remark in unanswered.items()}
     comments = {**_comments(look, whole_job), **empty}
-    save_job(asked_job, job_file, comments, anew=True, empty=list(empty))
+    save_job(asked_job, job_file, comments, replaces_file=True, empty=list(empty))
     _print_report(asked_job, plan, job_file.name, empty)
 
 

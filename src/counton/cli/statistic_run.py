@@ -147,7 +147,7 @@ def run_and_report(
     quarantined_before = distinct_lines(quarantine)
     if not prefix:
         guard_paths = (job.state, job.rollback_guard)
-        warn_of_guard_beside_state(messages, guard_paths, option="--rollback-guard")
+        warn_of_guard_beside_state(messages, [guard_paths], option="--rollback-guard")
     try:
         result = _run(job, asks=asks)
     except CountonError:
