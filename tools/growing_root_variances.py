@@ -17,7 +17,7 @@ import numpy as np
 from counton.strategies import GrowingSquareRoot
 from counton.strategies.streams import growing_root
 from counton.strategies.streams.growing_root import EVEN, STEPS, first_of, quarter
-from counton.strategies.streams.normalised_sqrt import variances_of_long_rows
+from counton.strategies.streams.root_variances import variances_of_long_rows
 
 #: So many of a quarter octave, as long as it has them.
 KNOTS = 80
@@ -43,7 +43,7 @@ def run(path: Path) -> None:
     found: dict[str, list[float]] = {}
     for even in (None, *EVEN):
         root = GrowingSquareRoot(even=even)
-        known = growing_root._Beginning(STEPS, 18, root._equal)
+        known = growing_root.WeightedRoot(STEPS, 18, root._equal)
         variances = variances_of_long_rows(known.shares, known.widths)
         name = "variances" if even is None else f"even {even}"
         found[name] = [float(f"{variances[node - 1]:.9g}") for node in nodes]

@@ -128,6 +128,7 @@ def _needs(condition: Condition, *others: Condition, because: str) -> Need:
 
 
 _DISCOVERS = equals("unlisted_groups", "discover")
+_IS_AVERAGE = equals("statistic", "average")
 _IS_DISTINCT = equals("statistic", "distinct")
 _IS_REACH = equals("statistic", "reach")
 _IS_REPORT = equals("statistic", "report")
@@ -273,6 +274,19 @@ EXCLUSIONS: tuple[Exclusion, ...] = (
     ),
     # Sums of recent windows
     *_EXCLUSIONS_OF_LAST,
+    _excludes(
+        both(_OF_LAST_WINDOWS, _IS_AVERAGE),
+        equals("series", "cumulative", "both"),
+        because="averages of the last windows are published alone, with series rolling",
+    ),
+    *(
+        _excludes(
+            condition,
+            differs("over", "0"),
+            because="the numbers are already of recent windows",
+        )
+        for condition in (_OF_LAST_WINDOWS, _IS_DECAYED)
+    ),
     *(
         _excludes(
             condition,

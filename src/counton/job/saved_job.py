@@ -77,7 +77,8 @@ def save(
     table = tomlkit.table()
     for key, value in {**dict.fromkeys(empty, ""), **entries}.items():
         if key in comments:
-            table.add(tomlkit.comment(comments[key]))
+            for line in comments[key].splitlines():
+                table.add(tomlkit.comment(line))
         table.add(key, value)
     jobs[stream_name(job)] = table
     text = tomlkit.dumps(document)

@@ -53,12 +53,9 @@ from counton.strategies.strategy import (
     check_window,
     window_ends,
 )
-from counton.strategies.streams.normalised_sqrt import (
-    NormalisedSqrt,
-    exact_variances,
-    variances_of_long_rows,
-)
+from counton.strategies.streams.normalised_sqrt import NormalisedSqrt
 from counton.strategies.streams.power_series import convolve
+from counton.strategies.streams.root_variances import exact_variances, variances_of_long_rows
 from counton.strategies.streams.square_root import (
     RootSeries,
     RootStrategy,
@@ -229,7 +226,7 @@ def norms_of(items: Integers, equal: int = _EQUAL) -> Floats:
     return total * (1 + 1e-9)  # more than all rounding errors, including that of f
 
 
-class _Beginning(NormalisedSqrt):
+class WeightedRoot(NormalisedSqrt):
     """The matrix square root over the first nodes, with columns weighted as in `_weights_of`."""
 
     def __init__(self, horizon: int, weight_bits: int, equal: int = _EQUAL) -> None:
@@ -252,6 +249,11 @@ class _Beginning(NormalisedSqrt):
         spans = _spans(self.horizon + 1, self.equal)
         widths = [float(node_variance(level, self.equal)) for level, _ in spans]
         return np.repeat(widths, [len(span) for _, span in spans])
+
+    @cached_property
+    @override
+    def _mean_and_largest(self) -> tuple[float, float]:
+        return float(self._variances.mean()), float(self._variances.max())
 
     @cached_property
     def _variances(self) -> Floats:
@@ -280,7 +282,7 @@ class _Beginning(NormalisedSqrt):
 @lru_cache(maxsize=32)  # each takes time quadratic in its releases, of which there are few
 def _exact_variances(horizon: int, weight_bits: int, equal: int) -> Floats:
     """Return the variances of the first releases, as sums over nodes."""
-    first = _Beginning(horizon, weight_bits, equal)
+    first = WeightedRoot(horizon, weight_bits, equal)
     total = exact_variances(first.shares, first.inverse, first.widths)
     total.flags.writeable = False
     return total
@@ -518,7 +520,7 @@ class GrowingSquareRoot(EndlessStrategy):
             local=False,
             last_step=STEPS,
         )
-        self._beginnings: dict[int, _Beginning] = {}
+        self._beginnings: dict[int, WeightedRoot] = {}
 
     @classmethod
     def examples(cls, horizon: int) -> Sequence[GrowingSquareRoot]:
@@ -560,7 +562,7 @@ class GrowingSquareRoot(EndlessStrategy):
         ]
         return np.concatenate(parts)[nodes.start - first : nodes.stop - first]
 
-    def _beginning(self, nodes: int) -> _Beginning:
+    def _beginning(self, nodes: int) -> WeightedRoot:
         """Return the weighted matrix square root over at least the first ``nodes`` nodes."""
         length = max(1 << (nodes - 1).bit_length(), _SHORTEST)
         if length not in self._beginnings:
@@ -571,7 +573,7 @@ class GrowingSquareRoot(EndlessStrategy):
                 if 4 * shorter_length <= length
             ]:
                 del self._beginnings[shorter]
-            self._beginnings[length] = _Beginning(length, self.weight_bits, self._equal)
+            self._beginnings[length] = WeightedRoot(length, self.weight_bits, self._equal)
         return self._beginnings[length]
 
     def row(self, step: int) -> tuple[Node, ...]:
