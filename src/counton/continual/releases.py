@@ -382,7 +382,7 @@ class Releases(PublicNumbers):
             InvalidInputError: the strategy releases totals, or these are not all releases so far.
         """
         design = self._design
-        if design.strategy.facts.workload != "windows" or self.steps[:1] != range(1, 2):
+        if design.strategy.facts.release != "windows" or self.steps[:1] != range(1, 2):
             raise InvalidInputError(
                 "a span adds up numbers of single steps from step 1 on: of totals, subtract an "
                 "earlier release"

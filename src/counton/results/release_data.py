@@ -455,7 +455,7 @@ class ReleaseData:
         """Function of (start, stop) that returns the numbers of steps start + 1 to stop."""
 
         # A plan for recent windows may release each window alone.
-        adds_windows = self.metadata.is_recent and self.design.strategy.facts.workload == "windows"
+        adds_windows = self.metadata.is_recent and self.design.strategy.facts.release == "windows"
         releases = self.results.releases if adds_windows else None
 
         @lru_cache(maxsize=2)

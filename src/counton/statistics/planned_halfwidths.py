@@ -219,10 +219,10 @@ def planned_result(
         counted = max(rows * (step - start) // step, 1)
     value = _typical_value(statistic, design, counted, step - start)
     release = StepRelease(step, value, float(design.errors.std(step)), design)
-    if start != step - 1 and design.strategy.facts.workload == "windows":
+    if start != step - 1 and design.strategy.facts.release == "windows":
         std = float(design.errors.window_std(start, step))
         release = SpanRelease(step, value, std, design, start=start)
-    elif start and design.strategy.facts.workload == "totals":
+    elif start and design.strategy.facts.release == "totals":
         nothing = StepRelease(start, value - value, float(design.errors.std(start)), design)
         release = release.since(nothing)
     return result_of_release(statistic, release)
