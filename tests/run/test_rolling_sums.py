@@ -239,7 +239,7 @@ def test_options_that_do_not_go_with_last_windows(
 
 def test_other_statistics_have_no_last_windows(tmp_path: Path) -> None:
     with pytest.raises(InvalidInputError, match="last"):
-        Job("average", "v.csv", tmp_path / "s.db", **LAST)
+        Job("moments", "v.csv", tmp_path / "s.db", **LAST)
 
 
 # ------------------------------------------------------------------------------------- the noise

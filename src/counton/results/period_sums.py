@@ -81,7 +81,7 @@ def _refuse_unaddable(metadata: ReleaseMetadata, every: str) -> None:
     if not metadata.windows.is_recurring:
         obstacle = f"this {metadata.what} is released only once"
     elif metadata.half_life is not None:
-        obstacle = "decayed sums do not add up"
+        obstacle = f"decayed {metadata.recent_noun}s do not add up"
     elif not metadata.cells.named_beforehand:
         obstacle = "groups that were found in the data are shown from different windows on"
     elif (
