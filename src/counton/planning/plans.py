@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
@@ -391,9 +391,14 @@ class StreamPlan(Plan[Design]):
                 f"{loss_of(self.guarantee)}: {self.workload.words} {verb} {margin} of error of "
                 f"{largest} in step {self.steps:,}{last} ({percent(confidence_level)}% confidence)"
             )
-        forms = [self._margin_text(confidence_level, over=1 if self._steps_from_totals else None)]
+        estimated = self
+        strategy = self.best.strategy.for_estimates()
+        if strategy is not self.best.strategy:
+            estimated = replace(self, choices=(replace(self.best, strategy=strategy),))
+        over = 1 if self._steps_from_totals else None
+        forms = [estimated._margin_text(confidence_level, over=over)]
         if self.best.errors.release == "both":
-            forms.append(self._margin_text(confidence_level, over=1))
+            forms.append(estimated._margin_text(confidence_level, over=1))
         confidence = f"({percent(confidence_level)}% confidence)"
         return f"{loss_of(self.guarantee)}: {'; '.join(forms)}{last} {confidence}"
 
