@@ -24,6 +24,8 @@ from counton.run.outputs.exports import export, publish
 from counton.run.plan_job import planned_job
 from counton.run.spec.plan_spec import plan_spec
 from counton.run.spec.planned_accuracy import planned_design
+from counton.serve.public_series import Journal, SeriesSelection
+from counton.state import Store
 
 START = datetime(2024, 3, 1, tzinfo=UTC)
 DAYS = 20
@@ -392,6 +394,19 @@ def test_view_has_averages_of_each_width(tmp_path: Path) -> None:
         sql += " WHERE window_index = 2 AND measure = 'mean'"
         rows = database.execute(sql).fetchall()
     assert rows == [("rolling", 1, 1), ("rolling", 3, 0)]
+
+
+@pytest.mark.parametrize("options", [{**LAST, "last": "3d,7d"}, DECAYED], ids=str)
+def test_service_has_rows_of_released_series_alone(options: dict[str, Any], tmp_path: Path) -> None:
+    table = released(visits(), tmp_path, 9, **options, **BY, rho=1).table()
+    with Store(tmp_path / "s.db") as store:
+        journal = Journal(store, "average_of_paid", key=chosen_key())
+        assert journal.page().table.equals(table)
+        selection = SeriesSelection(series=options["series"], groups=("shop",), last=2)
+        part = table.filter(pl.col("window_index") > 7, group="shop")
+        assert journal.page(selection).table.equals(part)
+        with pytest.raises(InvalidInputError, match=f"give {options['series']}"):
+            journal.page(SeriesSelection(series="cumulative"))
 
 
 def test_screen_names_the_last_windows_of_each_average(tmp_path: Path) -> None:
