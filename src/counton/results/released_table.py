@@ -228,6 +228,10 @@ def _rows_of_recent_series(
         steps: the steps of the rows.
     """
     request = TableRequest(numbers.shown.ask, numbers.chosen)
+    if published.width is not None and len(steps):
+        ends = np.asarray(steps, np.int64)
+        starts = np.maximum(ends - published.width, 0)
+        numbers.design.errors.keep_cell_halfwidths(starts, ends, numbers.level)
     results = [numbers.result_of_series(published, step) for step in steps]
     parts = [result.numbers(request).columns(numbers.level) for result in results]
     rows = [len(next(iter(part.values()))) for part in parts]
