@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
@@ -282,7 +282,7 @@ class StreamPlan(Plan[Design]):
         least = self.best.errors.by(self.metric)
         more = f", {std / least - 1:.0%} above the best" if std > least > 0 else ""
         return (
-            f"published: {best.strategy_family} with {best.family.title()} noise has a "
+            f"published: {best.strategy_family} with {best.noise_kind.title()} noise has a "
             f"{METRIC_WORDS[self.metric]} error of {figures(std)}{more} ({figures(least)}); "
             f"{paper_of(best.strategy.sources)}"
         )
@@ -397,9 +397,14 @@ class StreamPlan(Plan[Design]):
                 f"{loss_of(self.guarantee)}: {self.workload.words} {verb} {margin} of error of "
                 f"{largest} in step {self.steps:,}{last} ({percent(confidence_level)}% confidence)"
             )
-        forms = [self._margin_text(confidence_level, over=1 if self._steps_from_totals else None)]
+        estimated = self
+        strategy = self.best.strategy.for_estimates()
+        if strategy is not self.best.strategy:
+            estimated = replace(self, choices=(replace(self.best, strategy=strategy),))
+        over = 1 if self._steps_from_totals else None
+        forms = [estimated._margin_text(confidence_level, over=over)]
         if self.best.errors.release == "both":
-            forms.append(self._margin_text(confidence_level, over=1))
+            forms.append(estimated._margin_text(confidence_level, over=1))
         confidence = f"({percent(confidence_level)}% confidence)"
         return f"{loss_of(self.guarantee)}: {'; '.join(forms)}{last} {confidence}"
 
@@ -407,7 +412,7 @@ class StreamPlan(Plan[Design]):
     def _steps_from_totals(self) -> bool:
         """True if a step's own number is a difference of two released totals."""
         best = self.best
-        return best.errors.release == "windows" and best.strategy.facts.workload == "totals"
+        return best.errors.release == "windows" and best.strategy.facts.release == "totals"
 
     def _margin_text(self, confidence_level: float, over: int | None = None) -> str:
         windows = over is not None or self.best.errors.release == "windows"
