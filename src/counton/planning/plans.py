@@ -330,9 +330,15 @@ class StreamPlan(Plan[Design]):
 
     def _recent_halfwidths(self, step: int, confidence_level: float) -> dict[str, float]:
         """Return half-widths of the workload's numbers at a step, by name."""
+        from counton.strategies.workloads import Decayed
+
         if self.own_halfwidths is None:
             by_name = self.best.errors.recent_halfwidths([step], confidence_level)
             return {name: float(half[0]) for name, half in by_name.items()}
+        if isinstance(self.workload, Decayed):
+            size = {} if step == self.steps else {"rows": None}
+            decay = self.workload
+            return self.own_halfwidths(self, step, confidence_level, decay=decay, **size)
         halfwidths: dict[str, float] = {}
         for part in () if self.workload is None else self.workload.parts:
             over = step if part.width is None else part.width
