@@ -88,6 +88,7 @@ class SectionedOption(click.Option):
         self,
         words: Sequence[str],
         section: str = USUAL_SECTION,
+        *,
         is_in_short_help: bool = False,
         **more: Any,
     ) -> None:

@@ -31,7 +31,7 @@ _LONGEST_VALUES = 200
 @state_or_table_argument
 @option("--stream", help="Which stream to show. [default: all]")
 @json_option
-def inspect(state: str, stream: str | None, as_json: bool) -> None:
+def inspect(*, state: str, stream: str | None, as_json: bool) -> None:
     """Show what a state or a released table holds: last numbers, guarantees, strategies.
 
     Shows no secrets and needs no key. A released table carries all that is public about its stream.

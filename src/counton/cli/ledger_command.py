@@ -52,6 +52,18 @@ class BudgetOptions:
 
 
 @dataclass(frozen=True)
+class AddedLoss:
+    """The texts of ``--add`` and of the options that belong to it; None: not stated."""
+
+    name: str | None
+    epsilon: str | None
+    delta: str | None
+    rho: str | None
+    unit: str | None
+    relation: Relation
+
+
+@dataclass(frozen=True)
 class OtherProgram:
     """What another program spent, as ``--add`` states it."""
 
@@ -148,6 +160,7 @@ class OtherProgram:
 )
 @option("--json", "as_json", is_flag=True, help="Print one JSON object in place of text.")
 def ledger(
+    *,
     state: str,
     epsilon: str | None,
     delta: str | None,
@@ -186,7 +199,14 @@ def ledger(
     _check_share(warn_at)
     with _naming_options_of_add():
         spent_elsewhere = _other_program(
-            add, add_epsilon, add_delta, add_rho, add_unit, add_relation
+            AddedLoss(
+                name=add,
+                epsilon=add_epsilon,
+                delta=add_delta,
+                rho=add_rho,
+                unit=add_unit,
+                relation=add_relation,
+            )
         )
     with _opened(state, budget, spent_elsewhere, warn_at) as store:
         report = LedgerReport.of(store, with_history=history)
@@ -252,20 +272,19 @@ def _naming_options_of_add() -> Iterator[None]:
         raise type(error)(error.translate({**ledger.words(), **_OPTIONS_OF_ADD})) from error
 
 
-def _other_program(
-    name: str | None,
-    epsilon: str | None,
-    delta: str | None,
-    rho: str | None,
-    unit: str | None,
-    relation: Relation,
-) -> OtherProgram | None:
+def _other_program(added: AddedLoss) -> OtherProgram | None:
     """Return what another program spent, as ``--add`` states it; None without ``--add``."""
     from counton.continual.design import check_name
     from counton.privacy.guarantees import guarantee_from
 
+    name = added.name
     if name is None:
-        described = {"epsilon": epsilon, "delta": delta, "rho": rho, "unit": unit}
+        described = {
+            "epsilon": added.epsilon,
+            "delta": added.delta,
+            "rho": added.rho,
+            "unit": added.unit,
+        }
         for option_name, value in described.items():
             if value is not None:
                 raise InvalidInputError(
@@ -274,14 +293,14 @@ def _other_program(
                 )
         return None
     check_name(name)
-    guarantee = guarantee_from(epsilon, delta, rho)
-    if guarantee is None or unit is None:
+    guarantee = guarantee_from(added.epsilon, added.delta, added.rho)
+    if guarantee is None or added.unit is None:
         missing = "epsilon" if guarantee is None else "unit"
         raise InvalidInputError(
             f"{param('add', name)} adds an entry to the ledger, and {param(missing)} is missing; "
             "give it too"
         )
-    return OtherProgram(name, guarantee, unit=unit, relation=relation)
+    return OtherProgram(name, guarantee, unit=added.unit, relation=added.relation)
 
 
 @contextmanager

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 @option("--schema", is_flag=True, help="Print the JSON schema of job files, and do nothing else.")
 @option("--json", "as_json", is_flag=True, help=JSON_HELP)
 def run(
+    *,
     file: str | None,
     only: str | None,
     until: str | None,

@@ -49,7 +49,7 @@ def statistic_command(statistic: str, perform: Perform = _perform) -> click.Comm
     model = model_of(statistic)
 
     def run(
-        events: tuple[str, ...], plan: bool, save_job: Path | None, json: bool, **values: Any
+        *, events: tuple[str, ...], plan: bool, save_job: Path | None, json: bool, **values: Any
     ) -> None:
         options = {name: value for name, value in values.items() if value is not None}
         options["events"] = events[0] if len(events) == 1 else list(events)

@@ -639,7 +639,7 @@ class _JointNoise:
                 weights[index][keys[part[1:]]] += factor * part.weight
         return weights, rounding
 
-    def _half(self, weights: Sequence[Floats], confidence_level: float, full: bool) -> float:
+    def _half(self, weights: Sequence[Floats], confidence_level: float, *, full: bool) -> float:
         """Return the half-width of a weighted sum of cells of several independent streams.
 
         With ``full`` it also suffices if a single draw of noise has the whole variance.
@@ -703,7 +703,7 @@ class _JointNoise:
         """
         linear, rounding = self._weights_of(formula)
         if formula.linear:
-            return self._half(linear, confidence_level, full) + rounding
+            return self._half(linear, confidence_level, full=full) + rounding
         quotients = self._quotients_of(formula)
         if quotients is None:
             return math.inf
@@ -713,20 +713,20 @@ class _JointNoise:
         further = rounding
         for quotient in quotients.values():
             divisor = abs(quotient.divisor)
-            divisor_half = self._half(quotient.divisor_weights, confidence_level, True)
+            divisor_half = self._half(quotient.divisor_weights, confidence_level, full=True)
             divisor_half += quotient.divisor_rounding
             if not divisor > divisor_half:
                 return math.inf
             inflation = 1 / (1 - divisor_half / divisor)
             largest_inflation = max(largest_inflation, inflation)
-            error_half = self._half(quotient.error_weights, confidence_level, True)
+            error_half = self._half(quotient.error_weights, confidence_level, full=True)
             rounded = quotient.rounding * inflation / divisor
             quotient.largest_error = error_half * inflation / divisor + rounded
             further += abs(quotient.weight) * rounded
         for first, second, weight in formula.products:
             errors = quotients[first].largest_error * quotients[second].largest_error
             further += abs(weight) * errors
-        first_order = self._half(_with_quotients(linear, quotients), confidence_level, full)
+        first_order = self._half(_with_quotients(linear, quotients), confidence_level, full=full)
         return first_order * largest_inflation + further
 
 

@@ -285,7 +285,13 @@ def _refuse_reused_key(
         fingerprint = key.fingerprint
     if may_have_lost_streams or fingerprint:
         identity = None if database is None else database.identity
-        refuse_used(folder, identity, address.label, may_have_lost_streams, fingerprint)
+        refuse_used(
+            folder,
+            identity,
+            address.label,
+            lost=may_have_lost_streams,
+            fingerprint=fingerprint,
+        )
     return used
 
 

@@ -191,13 +191,13 @@ class RollbackGuard:
         if new is not None:
             ledger_rows.lock(connection)
             old = None if self.missing or self.file == new else self.file
-            self._begin(connection, old, new, accept or self.folder == NONE)
+            self._begin(connection, old, new, rows=accept or self.folder == NONE)
         connection.execute("UPDATE counton_database SET witness = :folder", folder=folder)
         self.folder = folder
         self.file = new
 
     def _begin(
-        self, connection: Connection, old: GuardFile | None, new: GuardFile, rows: bool
+        self, connection: Connection, old: GuardFile | None, new: GuardFile, *, rows: bool
     ) -> None:
         """Write the entries, and those of ``rows``, to a new file marked as moving; remove the old
         one.
@@ -469,7 +469,7 @@ def latest_guard(database: Database, folder: Folder | None = None) -> RollbackGu
 
 
 def refuse_used(
-    folder: str | None, identity: str | None, label: str, lost: bool, fingerprint: str | None
+    folder: str | None, identity: str | None, label: str, *, lost: bool, fingerprint: str | None
 ) -> None:
     """Refuse a new stream if a rollback guard in this folder, a record of the releases of another
     state, shows that the state at this address was lost, or that the key was used.
