@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
 from typing_extensions import override
 
@@ -103,7 +102,7 @@ class FadingPlan(Plan[Design[Expiring]]):
         return self.best.errors.steps
 
     @override
-    def rows(self) -> list[dict[str, Any]]:
+    def rows(self) -> list[dict[str, object]]:
         """Return the design's row; the last column is the loss at ten times the largest age, for
         which there is no target.
         """

@@ -37,10 +37,10 @@ class AnyDesign(Protocol):
     """A strategy with noise that keeps a guarantee; ``row`` is its row in a plan's table."""
 
     @property
-    def strategy(self) -> Any: ...
+    def strategy(self) -> object: ...
     @property
     def guarantee(self) -> Guarantee: ...
-    def row(self) -> dict[str, Any]: ...
+    def row(self) -> dict[str, object]: ...
 
 
 D = TypeVar("D", bound=AnyDesign, covariant=True)
@@ -85,7 +85,7 @@ class Plan(Generic[D]):
         """Return a dict for each design: its rank and its numbers."""
         return [{"rank": rank, **design.row()} for rank, design in enumerate(self.choices, 1)]
 
-    def table(self) -> Any:
+    def table(self) -> object:
         """Return `rows` as a polars data frame.
 
         Raises:
@@ -287,7 +287,7 @@ class StreamPlan(Plan[Design]):
             f"{paper_of(best.strategy.sources)}"
         )
 
-    def std(self, steps: Any = None) -> Any:
+    def std(self, steps: object = None) -> Any:
         """Return the standard deviation of the best design's releases; see `Errors.std`.
 
         Args:

@@ -638,7 +638,7 @@ class ContributionBound:
         cells = np.asarray(totals)
         return cells if self.resolution is None else to_data(cells, self.resolution)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return JSON values from which `from_dict` rebuilds the contribution, without defaults.
 
         >>> ContributionBound.add_remove(steps=3).to_dict()

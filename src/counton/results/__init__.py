@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 _load, __dir__, __all__ = attach(__name__, __file__)
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     if name in __all__:
         require_installed("polars")
     return _load(name)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 MOST_CELLS = 2**22
 
 
-def pack(values: NDArray[Any]) -> dict[str, Any]:
+def pack(values: NDArray[Any]) -> dict[str, object]:
     """Compress an array of integers or floats by step, without loss, to JSON values.
 
     >>> pack(np.array([[3, 5], [4, 5]]))["steps"]
@@ -79,7 +79,7 @@ def about(
     *,
     once: str | None = None,
     since: int | None = None,
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Return the guarantee of a released table as public JSON values.
 
     Args:
@@ -96,7 +96,7 @@ def about(
     """
     unit = design.contribution
     guarantee = design.guarantee
-    noise: dict[str, Any] = {"family": distribution_to_dict(design.distribution)["law"]}
+    noise: dict[str, object] = {"family": distribution_to_dict(design.distribution)["law"]}
     if len(steps) and not once:
         last = int(steps[-1])
         std, of = noise_at(design, last, since)
@@ -120,7 +120,7 @@ def about(
     }
 
 
-def facts_in(path: Path) -> dict[str, Any] | None:
+def facts_in(path: Path) -> dict[str, object] | None:
     """Return the guarantee and the description that a released table carries, as JSON values; None
     if it carries none.
     """
@@ -181,14 +181,14 @@ def facts_of(numbers: ReleaseData) -> dict[str, Any]:
     return facts | {"description": description}
 
 
-def _shown_numbers(numbers: ReleaseData) -> dict[str, Any]:
+def _shown_numbers(numbers: ReleaseData) -> dict[str, object]:
     """Return what a file states about the numbers that are not counts or sums."""
     metadata = numbers.metadata
     if metadata.ranks:  # the number of possible groups, from which these are chosen
         return {"room": numbers.shown.room}
     if not isinstance(numbers.published, StatisticResults):
         return {}
-    facts: dict[str, Any] = {"statistic": numbers.design.statistic}
+    facts: dict[str, object] = {"statistic": numbers.design.statistic}
     if metadata.windows.is_recurring:
         facts["counted"] = _counted_windows(numbers)
     return facts

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Self, TypedDict, Unpack
+from typing import TYPE_CHECKING, Self, TypedDict, Unpack
 
 from counton.base.arguments import with_keywords
 from counton.base.columns import align_lines
@@ -399,7 +399,7 @@ class Release:
         """Return the first chart of `figures`; a notebook displays it."""
         return next(iter(self.figures(**words).values()))
 
-    def to_pandas(self) -> Any:
+    def to_pandas(self) -> object:
         """Return `table` as a pandas data frame."""
         require("pandas")
         import pandas as pd

@@ -411,7 +411,7 @@ def _is_of_series(file: _File, rows: pl.DataFrame, series: PublishedSeries) -> N
 
 def _totals_in(
     series: PublishedSeries, numbers: Any, is_present: NDArray[np.bool_], design: Design
-) -> tuple[Any, NDArray[np.bool_]]:
+) -> tuple[object, NDArray[np.bool_]]:
     """Return the totals that follow from a series of a file, and where they do.
 
     Args:

@@ -100,7 +100,7 @@ def _rows_of_cells(numbers: ReleaseData, shown: range) -> pl.DataFrame:
     if numbers.metadata.strategy.facts.delay:
         times["counted_until"] = numbers.counted_until()[shown.start - 1 : shown.stop - 1]
     when = {"window_index": np.asarray(shown, dtype=np.int64), **times}
-    columns: dict[str, Any] = {
+    columns: dict[str, object] = {
         name: np.repeat(column, len(groups)) for name, column in when.items()
     }
     columns["group"] = GroupNames(groups).column.gather(np.tile(np.arange(len(groups)), steps))
@@ -173,7 +173,7 @@ def _columns_of_width(
     return columns | {"window_start": windows.local_times(np.repeat(begins, len(numbers.groups)))}
 
 
-def _windows_counted(published: PublishedSeries, steps: Any) -> Any:
+def _windows_counted(published: PublishedSeries, steps: object) -> Any:
     """Return how many windows the numbers of a series count at some steps."""
     if published.width is not None:
         return np.full_like(steps, published.width)
@@ -392,15 +392,15 @@ def last_numbers(numbers: ReleaseData) -> dict[str, Any]:
     if not numbers.is_by_group:
         return {"rows": finite(last_rows(numbers).drop(*WINDOW, "as_of", strict=False)).to_dicts()}
     withdrawn = withdrawn_cells(numbers.metadata.notes, numbers.steps[-1:], numbers.groups)
-    rows: list[dict[str, Any]] = []
+    rows: list[dict[str, object]] = []
     for published, stored in numbers.series.published(numbers.steps[-1:]):
         columns = stored.with_withdrawn(withdrawn).columns(numbers.level)
-        about: dict[str, Any] = {"series": published.name}
+        about: dict[str, object] = {"series": published.name}
         if numbers.metadata.widths:
             about["n_windows"] = int(_windows_counted(published, numbers.steps[-1]))
         hidden = withdrawn[0].tolist()
         for place, group in enumerate(numbers.groups):
-            row: dict[str, Any] = {**about, "group": group}
+            row: dict[str, object] = {**about, "group": group}
             for column, values in columns.items():
                 row[column] = None if hidden[place] else values[place].item()
             if numbers.metadata.notes:

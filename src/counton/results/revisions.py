@@ -68,7 +68,9 @@ class Revisions:
 
     def design_at(self, step: int) -> Design[AsOf]:
         """Return the design of the newest counts after a step: a step for each window."""
-        design: Any = replace(self.design, strategy=cast("Any", AsOf(self.design.strategy, step)))
+        design: object = replace(
+            self.design, strategy=cast("Any", AsOf(self.design.strategy, step))
+        )
         return cast("Design[AsOf]", design)
 
 

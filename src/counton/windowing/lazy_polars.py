@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from counton.base.lazy import require
 
@@ -12,7 +12,7 @@ from counton.base.lazy import require
 class _LazyPolars(ModuleType):
     """A module that is imported when one of its attributes is first read."""
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         if self.__name__ not in sys.modules:
             require(self.__name__)
         return getattr(sys.modules[self.__name__], name)
