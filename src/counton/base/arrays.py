@@ -73,7 +73,7 @@ def read_only(array: Any) -> Any:
 _CACHED = 2**16
 
 
-def extremes(numbers: NDArray[Any]) -> tuple[int, int]:
+def extremes(numbers: Integers) -> tuple[int, int]:
     """Return the smallest and largest of some integers; 0 and 0 if there are none."""
     if numbers.size == 1:  # a single step: no array operation is as cheap
         return numbers.item(), numbers.item()
@@ -90,7 +90,7 @@ def extremes(numbers: NDArray[Any]) -> tuple[int, int]:
     return smallest, largest
 
 
-def to_data(cells: NDArray[Any], resolution: Fraction) -> NDArray[Any]:
+def to_data(cells: Integers, resolution: Fraction) -> IntegersOrFloats:
     """Convert multiples of the resolution to data units: int64 for 1, else the nearest float64."""
     top, bottom = resolution.as_integer_ratio()
     if top == bottom:
@@ -98,8 +98,8 @@ def to_data(cells: NDArray[Any], resolution: Fraction) -> NDArray[Any]:
     smallest, largest = extremes(cells)
     if top < 2**53 and bottom < 2**53 and max(largest, -smallest) <= 2**53 // top:
         if top == 1 and bottom.bit_count() == 1:
-            return cells * (1 / float(bottom))  # exact
-        return cells * float(top) / float(bottom)  # one rounding: both operands are exact
+            return cells * np.float64(1 / float(bottom))  # exact
+        return cells * np.float64(top) / float(bottom)  # one rounding: both operands are exact
     exact = [int(cell) * top / bottom for cell in cells.ravel()]  # Python divides integers exactly
     return np.array(exact, dtype=np.float64).reshape(cells.shape)
 

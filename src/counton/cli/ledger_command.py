@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 import click
 
@@ -519,7 +519,7 @@ def _print_json(state: str, report: LedgerReport, warned: Mapping[str, bool]) ->
     from counton.cli.print_forms import print_json
 
     budget = report.budget
-    values: dict[str, Any] = {
+    values: dict[str, object] = {
         "state": state,
         "share": report.share,
         **warned,
@@ -534,30 +534,30 @@ def _print_json(state: str, report: LedgerReport, warned: Mapping[str, bool]) ->
     print_json({**values, **_remaining_to_dict(report)})
 
 
-def _entry_to_dict(entry: ShownEntry) -> dict[str, Any]:
+def _entry_to_dict(entry: ShownEntry) -> dict[str, object]:
     values = {**entry.ledger_entry.to_dict(), "entered": entry.entered}
     if entry.counts_as != entry.ledger_entry.guarantee:
         values["counts_as"] = _to_dict(entry.counts_as)
     return values
 
 
-def _remaining_to_dict(report: LedgerReport) -> dict[str, Any]:
+def _remaining_to_dict(report: LedgerReport) -> dict[str, object]:
     """Return what is left of the budget, and of each unit.
 
     For each unit there are its kind of neighbours, what is spent and what is left.
     """
     budget = report.budget
-    units: dict[str, dict[str, Any]] = {}
+    units: dict[str, dict[str, object]] = {}
     for unit, (relation, spent) in report.totals.items():
         units[unit] = {"relation": relation, "spent": _to_dict(spent)}
         if budget is not None:
             units[unit]["remaining"] = _to_dict(budget.remaining(unit=unit))
-    remaining: dict[str, Any] | None = None
+    remaining: dict[str, object] | None = None
     if budget is not None:
         rests = list(_remaining(budget).values())
         remaining = _to_dict(rests[0]) if len(rests) == 1 else None
     return {"remaining": remaining, "units": units}
 
 
-def _to_dict(guarantee: Guarantee | None) -> dict[str, Any] | None:
+def _to_dict(guarantee: Guarantee | None) -> dict[str, object] | None:
     return None if guarantee is None else guarantee.to_dict()

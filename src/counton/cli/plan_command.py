@@ -274,7 +274,7 @@ def _parse_request(values: dict[str, Any]) -> _Request:
     )
 
 
-def _refuse_options_beside(job_file: str, values: dict[str, Any]) -> None:
+def _refuse_options_beside(job_file: str, values: dict[str, object]) -> None:
     """Refuse options that a job file states for its jobs."""
     for name, value in values.items():
         if name not in _WITH_JOB_FILE and value is not None and value is not False:
@@ -300,7 +300,7 @@ def _number_of_windows(asked: str, windows: int | None) -> int:
     return int(digits)
 
 
-def _checked_options(values: dict[str, Any]) -> CountJob:
+def _checked_options(values: dict[str, object]) -> CountJob:
     """Return the options that a job has too, checked as those of a job."""
     from counton.job.incompatible import refuse_excluded
     from counton.job.messages import parse_options
@@ -375,7 +375,7 @@ def _contribution_of(job: CountJob) -> ContributionBound:
 
 def _numbers_of(
     job: CountJob, last: str | None, half_life: str | None, windows: int | None
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Return the arguments of `counton.plan` for the numbers that must be accurate."""
     from counton.base.exact import exact
     from counton.strategies.workloads import Decayed, sums_of_last_steps

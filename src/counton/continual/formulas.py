@@ -31,7 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from counton.base.arrays import Floats
+from counton.base.arrays import Column, Floats
 from counton.base.columns import BETWEEN
 from counton.base.errors import InvalidInputError
 from counton.continual.design import Design
@@ -469,11 +469,11 @@ class TableNumbers(NamedTuple):
     [2.0, 3.0]
     """
 
-    about: Mapping[str, NDArray[Any]]
+    about: Mapping[str, Column]
     numbers: ClosedForm
-    further_columns: Callable[[float], Mapping[str, NDArray[Any]]] = lambda _: {}
+    further_columns: Callable[[float], Mapping[str, Column]] = lambda _: {}
 
-    def columns(self, confidence_level: float) -> dict[str, NDArray[Any]]:
+    def columns(self, confidence_level: float) -> dict[str, Column]:
         low, high = self.numbers.interval(confidence_level)
         estimate = self.numbers.estimate
         std = self.numbers.std
@@ -490,7 +490,7 @@ class TableNumbers(NamedTuple):
     def rows(self, places: NDArray[np.int64]) -> TableNumbers:
         about = {name: values[places] for name, values in self.about.items()}
 
-        def further_columns(confidence_level: float) -> dict[str, NDArray[Any]]:
+        def further_columns(confidence_level: float) -> dict[str, Column]:
             return {
                 name: values[places]
                 for name, values in self.further_columns(confidence_level).items()
@@ -499,12 +499,10 @@ class TableNumbers(NamedTuple):
         return TableNumbers(about, self.numbers.selected(places), further_columns)
 
     @classmethod
-    def stack(
-        cls, parts: Sequence[TableNumbers], about: Mapping[str, NDArray[Any]]
-    ) -> TableNumbers:
+    def stack(cls, parts: Sequence[TableNumbers], about: Mapping[str, Column]) -> TableNumbers:
         """Stack tables below each other, described by ``about``, with all ``further_columns``."""
 
-        def further_columns(confidence_level: float) -> dict[str, NDArray[Any]]:
+        def further_columns(confidence_level: float) -> dict[str, Column]:
             tables = [part.further_columns(confidence_level) for part in parts]
             return {name: np.concatenate([table[name] for table in tables]) for name in tables[0]}
 

@@ -146,7 +146,7 @@ def checksum_of(
     estimates: bytes,
     std: float,
     digest: str | None,
-    **_: Any,
+    **_: object,
 ) -> bytes:
     """Return the checksum of a row of the journal.
 
@@ -245,7 +245,7 @@ def read(
     stream_id: int,
     start: int,
     stop: int,
-    design: Design | Mapping[str, Any],
+    design: Design | Mapping[str, object],
 ) -> Entries:
     """Read the exact releases of some steps, and the digests of their inputs.
 
@@ -408,7 +408,7 @@ class WindowTotals(NamedTuple):
             if start < stop:
                 yield int(numbers[start]) * size + 1, self.only(slice(start, stop))
 
-    def row(self, first: int, at: int, shape: str) -> dict[str, Any]:
+    def row(self, first: int, at: int, shape: str) -> dict[str, object]:
         """Return these totals as a row with room from ``first`` on; ``at`` steps are released.
 
         ``shape`` is that of one window's totals, as JSON.

@@ -64,7 +64,7 @@ def address_of(folder: Folder) -> str:
     """Return a rollback guard's folder as an absolute path; raise InvalidInputError for anything
     else.
     """
-    value: Any = folder
+    value: object = folder
     text = os.fspath(value) if isinstance(value, str | os.PathLike) else None
     if not isinstance(text, str) or not text or "://" in text:
         raise InvalidInputError(
@@ -412,7 +412,7 @@ class RollbackGuard:
         if other is not None:
             raise self._other_release(name, other, str(file.path))
 
-    def _entry(self, at: GuardPosition, digest: str) -> dict[str, Any]:
+    def _entry(self, at: GuardPosition, digest: str) -> dict[str, object]:
         return {
             "key": at.key,
             "state": self._label,
@@ -495,7 +495,7 @@ def refuse_used(
                 raise _lost_state(label, {**entry, "where": path})
 
 
-def _lost_state(label: str, entry: Mapping[str, Any]) -> StateRolledBackError:
+def _lost_state(label: str, entry: Mapping[str, object]) -> StateRolledBackError:
     name = entry["stream"]
     steps = entry["step"]
     extent = "1 step" if steps == 1 else f"{steps:,} steps"
