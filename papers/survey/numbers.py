@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
 from functools import lru_cache
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -23,10 +23,15 @@ from papers.less_noise.numbers import BOUND, GUARANTEES, METRICS, PLANNED
 from papers.less_noise.numbers import PUBLISHED as ELSEWHERE
 from papers.survey.indexed import indexed_tree
 
+if TYPE_CHECKING:
+    from counton.training.strategies import BandedInverseSquareRoot, BufferedToeplitz
+
 #: A year of days, a year of hours, and a million.
 HORIZONS = (365, 8760, 10**6)
 #: A dense matrix is searched for up to here.
 _LARGEST_DENSE = 365
+#: In tables, where a search would take too long.
+NOT_COMPUTED = "not computed"
 #: Odd numbers of children up to here are tried.
 _MOST_CHILDREN = 128
 _ONE, _HALF = GUARANTEES
@@ -43,12 +48,15 @@ class Published(NamedTuple):
         venue: where and when.
         errors: mean and largest standard deviation for a horizon and a guarantee; None where it
             is not for it.
+        python: the strategy for T steps in Python, with Laplace and with Gaussian noise; one
+            expression if they are the same, with ``norm`` where they differ by it.
     """
 
     name: str
     who: str
     venue: str
     errors: Callable[[int, str], Errors | None]
+    python: tuple[str, ...]
 
     @property
     def source(self) -> str:
@@ -123,13 +131,21 @@ def _toeplitz(name: str) -> Callable[[int, str], Errors | None]:
             return None
         from counton.training import strategies as training
 
-        fitted = getattr(training, name).fit(horizon)
-        read = np.cumsum(np.cumsum(fitted.inverse()) ** 2)  # by release
-        scale = float((fitted.coefficients() ** 2).sum())
-        # Normals of training are rounded far finer than a count.
-        return {"mean": math.sqrt(scale * float(read.mean())), "max": math.sqrt(scale * read[-1])}
+        return toeplitz_errors(getattr(training, name).fit(horizon))
 
     return errors
+
+
+def toeplitz_errors(strategy: BandedInverseSquareRoot | BufferedToeplitz) -> Errors:
+    """Mean and largest standard deviation of running sums at rho = 1/2, for a unit in one step.
+
+    Args:
+        strategy: C and its inverse are Toeplitz matrices.
+    """
+    read = np.cumsum(np.cumsum(strategy.inverse()) ** 2)  # by release
+    scale = float((strategy.coefficients() ** 2).sum())
+    # Normals of training are rounded far finer than a count.
+    return {"mean": math.sqrt(scale * float(read.mean())), "max": math.sqrt(scale * read[-1])}
 
 
 def group_algebra(horizon: int) -> float:
@@ -229,88 +245,147 @@ PUBLISHED: tuple[Published, ...] = (
         "Dwork, McSherry, Nissim, Smith",
         "TCC 2006",
         _of_stream(_each_count),
+        ("KAry(T, T + 1, subtraction=False)",),
     ),
     Published(
         "two levels",
         "Chan, Shi, Song",
         "ICALP 2010; TISSEC 2011",
         _of_stream(lambda horizon, norm, metric: two_levels(horizon)),
+        ("KAry(T, isqrt(T) + 1, subtraction=False)",),
     ),
     Published(
         "binary tree",
         "Dwork, Naor, Pitassi, Rothblum; Chan, Shi, Song",
         "STOC 2010; TISSEC 2011",
         _as_there("binary tree"),
+        ("Binary(T)",),
     ),
     Published(
         "Honaker online",
         "Honaker; as streams use it Kairouz et al.",
         "TPDP 2015, a workshop; ICML 2021",
         _as_there("Honaker online"),
+        ("HonakerOnline(T)",),
     ),
-    Published("smooth binary", "Andersson, Pagh", "NeurIPS 2023", _as_there("smooth binary")),
-    Published("k-ary tree", f"{_ELDERS}, Algorithm 1", "FORC 2025", _as_there("k-ary tree")),
+    Published(
+        "smooth binary",
+        "Andersson, Pagh",
+        "NeurIPS 2023",
+        _as_there("smooth binary"),
+        ("SmoothBinary.best(T, norm)",),
+    ),
+    Published(
+        "k-ary tree",
+        f"{_ELDERS}, Algorithm 1",
+        "FORC 2025",
+        _as_there("k-ary tree"),
+        ("KAry.best(T, subtraction=False, norm=norm)",),
+    ),
     Published(
         "19-ary with subtraction",
         f"{_ELDERS}, Algorithm 2 with the best arity of endless streams",
         "FORC 2025",
         _of_stream(lambda horizon, norm, metric: KAry(horizon, 19)),
+        ("KAry(T, 19)",),
     ),
     Published(
         "odd k-ary with subtraction",
         f"{_ELDERS}, Algorithm 2 with the best arity for the horizon",
         "FORC 2025",
         _of_stream(odd_arity),
+        ("KAry(T, 29)", "KAry(T, 11)"),
     ),
     Published(
         "k-ary with subtraction",
         f"{_ELDERS}, Algorithm 2 and, for even arities, Appendix C",
         "FORC 2025",
         _as_there("k-ary with subtraction"),
+        ("KAry.best(T, norm=norm)",),
     ),
-    Published("FDA", "Cai, Wu, Wang", "J. Front. Comput. Sci. Technol. 2016", _indexed(1)),
-    Published("BCRG", _CAI, "dpcrpy 1.0.0, October 2025", _indexed(2)),
-    Published("ABCRG", _CAI, "dpcrpy 1.0.0, October 2025", _indexed(2, spare=True)),
     Published(
-        "square root", "Fichtenberger, Henzinger, Upadhyay", "ICML 2023", _as_there("square root")
+        "FDA",
+        "Cai, Wu, Wang",
+        "J. Front. Comput. Sci. Technol. 2016",
+        _indexed(1),
+        ("Factorisation(indexed_tree_matrix(T, norm=1))",),
     ),
-    Published("group algebra", "Henzinger, Upadhyay", "SODA 2025", _group_algebra),
+    Published(
+        "BCRG",
+        _CAI,
+        "dpcrpy 1.0.0, October 2025",
+        _indexed(2),
+        ("Factorisation(indexed_tree_matrix(T, norm=2))",),
+    ),
+    Published(
+        "ABCRG",
+        _CAI,
+        "dpcrpy 1.0.0, October 2025",
+        _indexed(2, spare=True),
+        ("Factorisation(indexed_tree_matrix(T, norm=2, spare=True))",),
+    ),
+    Published(
+        "square root",
+        "Fichtenberger, Henzinger, Upadhyay",
+        "ICML 2023",
+        _as_there("square root"),
+        ("SqrtToeplitz(T)",),
+    ),
+    Published(
+        "group algebra",
+        "Henzinger, Upadhyay",
+        "SODA 2025",
+        _group_algebra,
+        ("Factorisation(group_algebra_matrix(T))",),
+    ),
     Published(
         "normalised square root",
         "Henzinger, Kalinin, Upadhyay",
         "FORC 2026",
         _as_there("normalised square root"),
+        ("NormalisedSqrt(T)",),
     ),
     Published(
         "banded inverse square root",
         "Kalinin, McKenna, Upadhyay, Lampert, up to 64 normals",
         "arXiv 2025",
         _toeplitz("BandedInverseSquareRoot"),
+        ("BandedInverseSquareRoot.fit(T)",),
     ),
     Published(
         "BLT",
         "Dvijotham, McMahan, Pillutla, Steinke, Thakurta, 3 buffers",
         "FOCS 2024",
         _toeplitz("BufferedToeplitz"),
+        ("BufferedToeplitz.fit(T)",),
     ),
     Published(
         "dense optimum",
         "Li, Hay, Rastogi, Miklau, McGregor; over time Denisov et al.",
         "PODS 2010; NeurIPS 2022",
         _dense,
+        ("LeastSquaresStrategy(optimal_gaussian(Prefixes(T)), norm=2)",),
     ),
     Published(
         "least-squares tree, drawn ahead",
         "Hay, Rastogi, Miklau, Suciu; children as Qardaji, Yang, Li",
         "PVLDB 2010; PVLDB 2013",
         _as_there("least-squares tree"),
+        ("LookAhead(T, (10, 10))", "LookAhead(T, (3, 3, 3, 3, 3))"),
     ),
-    Published("Privelet, drawn ahead", "Xiao, Wang, Gehrke", "ICDE 2010; TKDE 2011", privelet),
+    Published(
+        "Privelet, drawn ahead",
+        "Xiao, Wang, Gehrke",
+        "ICDE 2010; TKDE 2011",
+        privelet,
+        ("Factorisation(Haar.wavelet(T).matrix())",),
+    ),
     Published(
         "HDMM, drawn ahead",
         "McKenna, Miklau, Hay, Machanavajjhala",
         "PVLDB 2018",
         _hdmm,
+        ("LeastSquaresStrategy(optimal_laplace(Prefixes(T)))",),
     ),
 )
 
@@ -383,7 +458,9 @@ def markdown(rows: Iterable[ErrorRow], guarantee: str) -> list[str]:
     ]
     for name in dict.fromkeys(name for name, _, _ in found):
         cells = (
-            found.get((name, horizon, metric), "") for horizon in horizons for metric in METRICS
+            found.get((name, horizon, metric), NOT_COMPUTED)
+            for horizon in horizons
+            for metric in METRICS
         )
         lines.append(f"| {name} | {' | '.join(cells)} |")
     return lines

@@ -16,6 +16,7 @@ from papers.survey import lengths
 from papers.survey.indexed import indexed_tree
 from papers.survey.numbers import (
     HORIZONS,
+    NOT_COMPUTED,
     PUBLISHED,
     SEARCHED,
     STATED,
@@ -56,7 +57,6 @@ def test_the_page_has_the_rows(survey: Evidence) -> None:
             begin = line.rstrip("| ").rstrip()
             assert any(one.startswith(begin) for one in page), begin
     for one in PUBLISHED:
-        assert f"| {one.name} | {one.who} | {one.venue} |" in page
         assert re.search(r"\b(19|20)\d\d$", one.venue.removesuffix(", a workshop")), one.name
 
 
@@ -72,7 +72,7 @@ def test_the_page_has_all_mechanisms_at_all_horizons() -> None:
             cells = [cell.strip() for cell in row.removeprefix(begin).strip("|").split("|")]
             assert len(cells) == 2 * len(HORIZONS)
             searched = one.name.partition(",")[0] in SEARCHED
-            assert cells.count("–") == (4 if searched else 0)
+            assert cells.count(NOT_COMPUTED) == (4 if searched else 0)
 
 
 def test_the_front_page_states_rows_of_the_table() -> None:

@@ -138,10 +138,11 @@ def _published(plan: PlannedJob) -> str:
     published = _PUBLISHED.get(metadata.series, metadata.series)
     if metadata.half_life is not None:
         half_life = metadata.half_life_in_words
-        return f"the sum in which a window counts half after {half_life}, after each window"
+        noun = metadata.recent_noun
+        return f"the {noun} in which a window counts half after {half_life}, after each window"
     if not metadata.widths:
         return published
-    last = f"the sum of the {metadata.last_windows_in_words}, after each window"
+    last = f"the {metadata.recent_noun} of the {metadata.last_windows_in_words}, after each window"
     return last if metadata.series == "rolling" else f"{published}; and {last}"
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from counton.base.errors import CountonError, MissingOptionError, hide_secrets, param, translate
-from counton.base.wording import counted
+from counton.base.wording import counted, plural
 from counton.cli.command_text import CommandActions, command_words
 from counton.cli.exits import ExitCode
 from counton.cli.print_forms import (
@@ -288,10 +288,12 @@ def ask_before_first_release(prepared: PreparedRun, ended: EndedWindows, console
         now = counted(ended.last, windows.noun)
         series = _SERIES_TEXT.get(metadata.series, metadata.series)
         if metadata.widths:
-            last = f"sums of the {metadata.last_windows_in_words}"
+            nouns = plural(metadata.recent_noun)
+            last = f"{nouns} of the {metadata.last_windows_in_words}"
             series = last if metadata.series == "rolling" else f"{series}, and {last},"
         if metadata.half_life is not None:
-            series = f"decayed sums with a half-life of {metadata.half_life_in_words}"
+            nouns = plural(metadata.recent_noun)
+            series = f"decayed {nouns} with a half-life of {metadata.half_life_in_words}"
         subject += f": {series} {length}, {now} now"
     guarantee = str(metadata.guarantee)
     loss = guarantee.partition(" with ")[2] or guarantee

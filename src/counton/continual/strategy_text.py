@@ -114,6 +114,7 @@ _NAMES = {
     "Independent": names.INDEPENDENT,
     "LookAhead": names.LOOK_AHEAD,
     "NormalisedSqrt": names.NORMALISED,
+    "Solved": names.LEAST_SQUARES,
     "SqrtToeplitz": names.SQUARE_ROOT,
 }
 

@@ -6,7 +6,7 @@ values are. It raises what the functions of this file yield.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -18,6 +18,7 @@ from counton.base.strategy_names import FAMILIES, PAPERS, PUBLISHED, StrategyFam
 from counton.io.input_paths import is_database, moments_named
 from counton.job.common_options import Job
 from counton.job.messages import show_option
+from counton.job.option_fields import RUN_ONLY, has_mark
 from counton.job.values import LATEST_ROW, NOW
 from counton.privacy.contribution import base_unit, names_other_period
 
@@ -35,6 +36,13 @@ _OF_OWN_GROUPS = ("top-k", "hierarchy", "contingency", "ranges")
 _ADDITIVE = ("count", "sum", "distinct")
 #: Statistics of which no number is a number of rows.
 _WITHOUT_ROWS = ("sum", "average", "moments", "quantiles")
+#: Values of options for runs alone that mean the same as leaving the option out.
+_USUAL_VALUES: Mapping[str, object] = {
+    "separator": ",",
+    "decimal": ".",
+    "bad_rows": "fail",
+    "max_bad_rows": 1000,
+}
 #: Most characters of a query in a message.
 _SHOWN_QUERY = 40
 
@@ -46,6 +54,7 @@ def contradictions(job: Job) -> Iterator[str]:
         job: a job of a new stream, or a later job that was completed from its stream.
     """
     yield from _of_user_columns(job)
+    yield from _of_value_columns(job)
     yield from contradictions_of_source(job, job.events)
     yield from _of_query(job)
     yield from _of_strategy_name(job)
@@ -88,6 +97,51 @@ def contradictions_of_outputs(job: Job) -> Iterator[str]:
         yield (
             f"{param('chart', str(job.chart))} draws counts and sums over time, and this is "
             f"{job.name_of_statistic()}: leave it out, and draw the table"
+        )
+
+
+def contradictions_of_service(job: Job, *, is_new: bool) -> Iterator[str]:
+    """Yield what is wrong with options that a service decides itself.
+
+    Args:
+        job: a job.
+        is_new: whether the job begins a stream, so that it states all options.
+    """
+    fields = type(job).model_fields
+    for name, value in job.stated_options().items():
+        if name == "events" or value == _USUAL_VALUES.get(name):
+            continue
+        if has_mark(fields[name], RUN_ONLY):
+            yield (
+                f"{show_option(name, value)} cannot be used in a service, because it is for runs "
+                "over files. Leave it out"
+            )
+    if job.until is not None:
+        reason = "time goes on"
+        if job.until == LATEST_ROW:
+            reason = "the newest event belongs to a user"
+        yield (
+            f"{param('until', job.until)} cannot be used in a service, which releases by its "
+            f"clock, because {reason}. Leave it out"
+        )
+    if is_new and job.time is None:
+        yield (
+            "A job without a column of times cannot be used in a service, because a service "
+            f"releases at the end of each window. Give {param('time')}, or use counton run"
+        )
+
+
+def contradictions_of_streaming(job: Job) -> Iterator[str]:
+    """Yield what is wrong with options that the rows of a streaming frame decide.
+
+    Args:
+        job: a job.
+    """
+    if job.until not in (None, LATEST_ROW):
+        yield (
+            f"{param('until', job.until)} cannot be used with a streaming frame, because its "
+            "newest event determines which windows have ended. Leave it out, or give "
+            f"{param('until', LATEST_ROW)}"
         )
 
 
@@ -190,6 +244,27 @@ def _of_user_columns(job: Job) -> Iterator[str]:
             f"Give {param('user')}, and {param('max_contributions')}, how many rows of one user "
             "count"
         )
+
+
+def _of_value_columns(job: Job) -> Iterator[str]:
+    """Yield what is wrong with a column of values that is named twice."""
+    option_of_column: dict[str, str] = {}
+    for option in ("columns", "levels", "label", "count_column"):
+        value = job.value_of(option)
+        for column in [value] if isinstance(value, str) else value or ():
+            other = option_of_column.get(column)
+            option_of_column[column] = option
+            if other == option:
+                yield (
+                    f"{show_option(option, value)} names the column {column!r} twice. Name each "
+                    "column only once"
+                )
+            elif other is not None:
+                yield (
+                    f"{show_option(option, value)} cannot be used with "
+                    f"{show_option(other, job.value_of(other))}, because a column has one meaning. "
+                    "Name another column"
+                )
 
 
 def contradictions_of_source(job: Job, events: object) -> Iterator[str]:
@@ -304,20 +379,23 @@ def _of_strategy_name(job: Job) -> Iterator[str]:
             continue
         made_for = "single windows" if family.windows else "totals"
         yield (
-            f"{shown} is made for {made_for}, and does not go with {_series_option(job)}. "
-            "Leave one of them out"
+            f"{shown} cannot be used with {_series_option(job)}, because this strategy is made for "
+            f"{made_for}. Leave one of them out"
         )
     if not families and name != PUBLISHED:
         return
     is_endless = any(family.is_endless for family in families)
     if job.expected_windows is not None and not is_endless:
         yield (
-            f"{shown} has a last window, and does not go with "
-            f"{param('expected_windows', job.expected_windows)}. Leave one of them out"
+            f"{shown} cannot be used with {param('expected_windows', job.expected_windows)}, "
+            "because this strategy has a last window. Leave one of them out"
         )
     length = _length_option(job)
     if is_endless and length is not None:
-        yield f"{shown} has no last window, and does not go with {length}. Leave one of them out"
+        yield (
+            f"{shown} cannot be used with {length}, because this strategy has no last window. "
+            "Leave one of them out"
+        )
     if name in FAMILIES:
         yield from _of_family(job, name, FAMILIES[name])
 
@@ -335,8 +413,8 @@ def _of_family(job: Job, name: str, families: tuple[StrategyFamily, ...]) -> Ite
         families = tuple(family for family in families if family.is_simple)
         if not families:
             yield (
-                f"{shown} publishes fractions, and does not go with {param('simple', True)}. "
-                "Leave one of them out"
+                f"{shown} cannot be used with {param('simple', True)}, because this strategy "
+                "publishes fractions. Leave one of them out"
             )
         return
     families = tuple(family for family in families if not family.only_simple)
@@ -344,8 +422,9 @@ def _of_family(job: Job, name: str, families: tuple[StrategyFamily, ...]) -> Ite
     fewest = min(family.fewest_steps for family in families)
     if n_steps is not None and n_steps < fewest:
         yield (
-            f"{shown} is made for at least {fewest:,} windows, and does not go with "
-            f"{_length_option(job)}. Give {param('simple', True)}, or leave {param('strategy')} out"
+            f"{shown} cannot be used with {_length_option(job)}, because this strategy is made for "
+            f"at least {fewest:,} windows. Give {param('simple', True)}, or leave "
+            f"{param('strategy')} out"
         )
 
 
@@ -365,8 +444,8 @@ def _of_strategy_object(job: Job) -> Iterator[str]:
         release = RELEASE_FORMS.get(job.value_of("series") or "cumulative", release)
     if strategy.facts.workload != release:
         yield (
-            f"{param('strategy')} is {strategy!r}, made for {strategy.facts.workload}, and does "
-            f"not go with {_series_option(job)}; leave one of them out"
+            f"{param('strategy', repr(strategy))} cannot be used with {_series_option(job)}, "
+            f"because this strategy is made for {strategy.facts.workload}. Leave one of them out"
         )
 
 
@@ -584,6 +663,8 @@ def _own_statistic(job: Job) -> AccumulatorStatistic | None:
 
 def _of_own_statistic(job: Job) -> Iterator[str]:
     """Yield what is wrong with options beside a statistic that counton does not name."""
+    from counton.job.custom_statistic import OwnStatisticJob
+
     own = _own_statistic(job)
     if own is None:
         return
@@ -595,8 +676,8 @@ def _of_own_statistic(job: Job) -> Iterator[str]:
         for name in ("user", "row_id"):
             if job.has_stated(name):
                 yield (
-                    f"{param(name, job.value_of(name))} does not go with {own!r} of "
-                    "counts: a row may stand for many users; leave one of them out"
+                    f"{param(name, job.value_of(name))} cannot be used with {own!r} of counts, "
+                    "because a row may belong to many users. Leave one of them out"
                 )
     row = own.contribution(batched=True)
     most_a_window = job.value_of("max_contributions_per_window")
@@ -610,12 +691,23 @@ def _of_own_statistic(job: Job) -> Iterator[str]:
             f"{param('max_contributions_per_window', most_a_window)} is only for counts and sums, "
             "and here each row changes several numbers; leave it out"
         )
+    assert isinstance(job, OwnStatisticJob)
+    columns = job.column_names
+    if own.own_columns is not None:
+        columns = own.own_columns.names
+    if len(columns) != len(own.parts):
+        names_of_parts = ", ".join(part.name for part in own.parts) or "none"
+        yield (
+            f"{param('columns')} are {', '.join(columns) or 'none'}, but {own!r} reads "
+            f"{len(own.parts)} columns besides time, group and user: {names_of_parts}. Name one "
+            "column for each"
+        )
     yield from _of_corrections(job, own)
     yield from _of_shown_numbers(job, own)
     if job.expiring and own.statistics:
         yield (
-            f"{param('expiring', True)} does not go with {own!r}: a report shares a budget that "
-            "does not fade; leave one of them out"
+            f"{param('expiring', True)} cannot be used with {own!r}, because the statistics of a "
+            "report share a budget that does not expire. Leave one of them out"
         )
     if own.additive and job.value_of("over"):
         yield (

@@ -226,9 +226,14 @@ def _largest_by_name(
         kept = [pl.when(pl.col(name).is_not_null()).then(pl.lit(name)) for name in columns]
         by = pl.concat_str(kept, separator=" x ", ignore_nulls=True)
         rows = rows.with_columns(measure=pl.when(by == "").then(pl.lit("total")).otherwise(by))
-    names = [
+    names: list[str] = [
         name for name in ("statistic", "measure", "tree_level", "quantile") if name in rows.columns
     ]
+    if "n_windows" in rows.columns and rows["n_windows"].n_unique() > 1:
+        # numbers of several lengths have different errors
+        length = pl.format("in the last {} windows", pl.col("n_windows"))
+        rows = rows.with_columns(last_windows=length)
+        names.append("last_windows")
     numbers = rows.select(*names, value=number).drop_nulls("value").drop_nans("value")
     if not names or not numbers.height:
         return {"": max(numbers["value"])} if numbers.height else {}

@@ -117,8 +117,9 @@ class ReleaseMetadata:
         contribution_rule: `EventLevel`, `UserLevel` or `BoundedUpstream`.
         series: totals, counts of windows, or both; or the number in the period to date, for users
             who count again in each period; or sums of the last windows.
-        widths: how many last windows are added up, ascending, if such sums are published.
-        half_life: number of windows after which a window counts half, of decayed sums.
+        widths: how many last windows are added up, ascending, if such sums are published, or
+            averages of such sums.
+        half_life: number of windows after which a window counts half, of decayed sums or averages.
         cells: whether groups are declared; if they are found, ``domain`` is empty.
         left_out: what some run was told to leave out.
         has_row_ids: True if rows have an id.
@@ -208,6 +209,16 @@ class ReleaseMetadata:
     def series_names(self) -> tuple[str, ...]:
         """The names of `published_series`, each once."""
         return tuple(dict.fromkeys(series.name for series in self.published_series))
+
+    @property
+    def is_recent(self) -> bool:
+        """True if sums or averages of the last windows, or decayed ones, are published."""
+        return bool(self.widths) or self.half_life is not None
+
+    @property
+    def recent_noun(self) -> str:
+        """The word for one number of the last windows: "sum", or "average" for an average."""
+        return "sum" if self.statistic.additive else self.what
 
     @property
     def half_life_in_words(self) -> str:

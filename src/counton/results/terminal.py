@@ -107,10 +107,28 @@ def screen_of(numbers: ReleaseData, new_steps: range | None = None) -> Screen:
         )
         return Screen(heading=heading, notes=[nothing, *_below(numbers)])
     table, rows_note = shown_rows(
-        rows.drop(_IN_HEADING, strict=False), numbers.metadata.inner.on_screen
+        _without_heading(numbers.metadata, rows), numbers.metadata.inner.on_screen
     )
     left_out = ", ".join(filter(None, [rows_note, _shown_windows(steps, 1)]))
-    return Screen(heading, [table], left_out, [*unbounded_notes(rows), *_below(numbers)])
+    notes = [*unbounded_notes(rows), *_below(numbers)]
+    incomplete = incomplete_note(numbers.metadata, numbers.steps[-1])
+    if incomplete is not None:
+        notes = [f"Incomplete: {incomplete}", *notes]
+    return Screen(heading, [table], left_out, notes)
+
+
+def _without_heading(metadata: ReleaseMetadata, rows: pl.DataFrame) -> pl.DataFrame:
+    """Return rows without the columns whose values the heading or a note states.
+
+    Rows of several lengths have a column that names the last windows of each.
+    """
+    if len(metadata.widths) > 1:
+        names = {width: metadata.last_in_words(width) for width in metadata.widths}
+        length = pl.col("n_windows").replace_strict(names, return_dtype=pl.String)
+        rows = rows.select(length.alias("windows"), pl.all())
+    if metadata.widths:
+        rows = rows.drop("is_complete")
+    return rows.drop(_IN_HEADING, strict=False)
 
 
 def unbounded_notes(rows: pl.DataFrame) -> list[str]:
@@ -177,7 +195,13 @@ def _heading_of_results(numbers: ReleaseData, at_once: str) -> str:
             when = f"in the {counted.n_windows:,} steps up to step {after:,}"
         return f"\n{subject}, {when}, {confidence}"
     when = windows.end_in_words(int(windows.ends(range(after, after + 1))[0]))
-    if isinstance(counted, PeriodToDate):
+    if numbers.metadata.widths:
+        when = f"in the {numbers.metadata.last_windows_in_words} {when}"
+    elif numbers.metadata.half_life is not None:
+        half_life = numbers.metadata.half_life_in_words
+        window = windows.period or windows.noun
+        when = f"in which a {window} counts half after {half_life}, {when}"
+    elif isinstance(counted, PeriodToDate):
         when = f"in the {counted.period} {when}"
     elif counted == LastWindows(1):
         when = f"in the {windows.period or windows.noun} {when}"

@@ -184,7 +184,7 @@ def _contribution(terms: StreamTerms, statistic: AccumulatorStatistic) -> Contri
 def _check_corrections(terms: StreamTerms, contribution: ContributionBound) -> None:
     """Refuse more corrections of a row than a guarantee can cover.
 
-    What they do not go with was refused with the options of the job.
+    What they cannot be used with was refused with the options of the job.
     """
     if terms.max_corrections > MOST_CORRECTIONS:
         raise InvalidInputError(
