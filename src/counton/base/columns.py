@@ -11,7 +11,7 @@ from counton.base.exact import figures, quantity
 from counton.base.lazy import require
 
 if TYPE_CHECKING:
-    import polars as pl
+    from polars import DataFrame as DataFrame
 
     from counton.base.arrays import Column
 
@@ -46,7 +46,7 @@ def align_lines(table: TextTable) -> list[str]:
     return ["  ".join(row).rstrip() for row in zip(*columns, strict=True)]
 
 
-def data_frame(columns: Mapping[str, Column]) -> pl.DataFrame:
+def data_frame(columns: Mapping[str, Column]) -> DataFrame:
     """Return a table as a polars data frame."""
     require("polars")
     import polars as pl
@@ -60,7 +60,7 @@ def data_frame(columns: Mapping[str, Column]) -> pl.DataFrame:
     )
 
 
-def data_frame_of_rows(rows: Sequence[Mapping[str, object]]) -> pl.DataFrame:
+def data_frame_of_rows(rows: Sequence[Mapping[str, object]]) -> DataFrame:
     """Return rows as a polars data frame."""
     require("polars")
     import polars as pl

@@ -23,8 +23,7 @@ from counton.privacy import ContributionBound, Guarantee
 from counton.strategies import Metric
 
 if TYPE_CHECKING:
-    import polars as pl
-
+    from counton.base.columns import DataFrame
     from counton.planning.least_privacy import ReachedHalfwidths
     from counton.planning.lower_bounds import LowerBound
     from counton.strategies.strategy import Steps
@@ -88,7 +87,7 @@ class Plan(Generic[D]):
         """Return a dict for each design: its rank and its numbers."""
         return [{"rank": rank, **design.row()} for rank, design in enumerate(self.choices, 1)]
 
-    def table(self) -> pl.DataFrame:
+    def table(self) -> DataFrame:
         """Return `rows` as a polars data frame.
 
         Raises:
