@@ -81,7 +81,9 @@ THREE_PARTS = re.compile(r".+ cannot be used with .+, because .+\. Leave .+ out"
 
 def options_with(condition: Condition) -> dict[str, Any]:
     """Return options for which a condition holds, as a job states them."""
-    beside = {} if condition.beside is None else options_with(condition.beside)
+    beside = (
+        {} if condition.further_condition is None else options_with(condition.further_condition)
+    )
     if condition.option == "statistic":
         return beside
     value = condition.values[0] if condition.values else VALUES[condition.option]
@@ -93,8 +95,8 @@ def statistic_in(*conditions: Condition | None) -> str | None:
     for condition in conditions:
         if condition is not None and condition.option == "statistic":
             return condition.values[0]
-        if condition is not None and condition.beside is not None:
-            named = statistic_in(condition.beside)
+        if condition is not None and condition.further_condition is not None:
+            named = statistic_in(condition.further_condition)
             if named is not None:
                 return named
     return None
@@ -126,7 +128,7 @@ def test_rule_of_the_table_names_options_and_values_that_exist(rule: Exclusion |
         condition = waiting.pop()
         if condition is None:
             continue
-        waiting.append(condition.beside)
+        waiting.append(condition.further_condition)
         having = [model for model in models.values() if condition.option in model.model_fields]
         assert having, condition
         values = {*condition.values, *condition.excluded}

@@ -27,9 +27,9 @@ from counton.cli.print_forms import (
 )
 from counton.cli.privacy_words import privacy_line
 from counton.cli.run_report import (
-    count_column_note,
     distinct_lines,
     json_report,
+    new_stream_notes,
     next_window_line,
     operator_notes,
     progress_line,
@@ -146,7 +146,7 @@ def run_and_report(
     quarantined_before = distinct_lines(quarantine)
     if not prefix:
         guard_paths = (job.state, job.rollback_guard)
-        warn_of_guard_beside_state(messages, guard_paths, option="--rollback-guard")
+        warn_of_guard_beside_state(messages, [guard_paths], option="--rollback-guard")
     try:
         result = _run(job, asks=asks)
     except CountonError:
@@ -202,9 +202,8 @@ def _write_remarks(result: RunResult, messages: Console | ReportLines, prefix: s
         return
     metadata = result.spec.metadata()
     warn_of_weak(messages, metadata.guarantee, metadata.privacy_unit, prefix)
-    remark = count_column_note(result.column_names, result.job)
-    if remark is not None:
-        messages.write_line(f"{prefix}note: {remark}")
+    for note in new_stream_notes(metadata, result.job, result.column_names):
+        messages.write_line(f"{prefix}note: {note}")
 
 
 def print_result(console: Console, result: RunResult, names: Mapping[str, str]) -> None:

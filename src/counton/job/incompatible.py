@@ -53,17 +53,17 @@ class Condition:
         option: name of an option, which is stated.
         values: values of which the option has one; empty: any value.
         excluded: values of which the option has none.
-        beside: another condition that holds too.
+        further_condition: another condition that holds too; None: there is none.
     """
 
     option: str
     values: tuple[str, ...] = ()
     excluded: tuple[str, ...] = ()
-    beside: Condition | None = None
+    further_condition: Condition | None = None
 
     def holds(self, options: Job | CommandOptions) -> bool:
         """Return whether the condition holds for some options."""
-        if self.beside is not None and not self.beside.holds(options):
+        if self.further_condition is not None and not self.further_condition.holds(options):
             return False
         value = options.value_of(self.option)
         if not is_stated(value):
@@ -74,7 +74,11 @@ class Condition:
     def show(self, options: Job | CommandOptions) -> str:
         """Return the options of the condition with their stated values."""
         shown = show_option(self.option, options.value_of(self.option))
-        return shown if self.beside is None else f"{shown} with {self.beside.show(options)}"
+        return (
+            shown
+            if self.further_condition is None
+            else f"{shown} with {self.further_condition.show(options)}"
+        )
 
 
 def stated(option: str) -> Condition:
@@ -94,7 +98,7 @@ def differs(option: str, *values: str) -> Condition:
 
 def both(first: Condition, second: Condition) -> Condition:
     """Return the condition that two conditions hold."""
-    return Condition(first.option, first.values, first.excluded, beside=second)
+    return Condition(first.option, first.values, first.excluded, further_condition=second)
 
 
 @dataclass(frozen=True)
@@ -134,7 +138,7 @@ _OF_LAST_WINDOWS = stated("last")
 _IS_DECAYED = equals("series", "decayed")
 _OF_RECENT_WINDOWS = (_OF_LAST_WINDOWS, equals("series", "rolling"), _IS_DECAYED)
 _CHOSEN_STRATEGY = differs("strategy", "auto")
-#: Statistics of which one row changes several numbers.
+#: Statistics whose contribution bound is a pattern: a row changes several measured numbers.
 _OF_SEVERAL_NUMBERS = equals(
     "statistic",
     *("average", "quantiles", "moments", "report", "hierarchy", "contingency", "ranges"),

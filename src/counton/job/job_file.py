@@ -176,15 +176,15 @@ def select_jobs(jobs: Mapping[str, _T], only: str | Sequence[str] | None) -> dic
     {'paid': 2}
     """
     names = only.split(",") if isinstance(only, str) else (only or ())
-    wanted = {name.strip() for name in names}
-    if not wanted:
+    selected = {name.strip() for name in names}
+    if not selected:
         return dict(jobs)
     for name in names:
         if name.strip() not in jobs:
             raise InvalidInputError(
                 f"{param('only', name)} is not a job of this file; its jobs are {', '.join(jobs)}"
             )
-    return {name: job for name, job in jobs.items() if name in wanted}
+    return {name: job for name, job in jobs.items() if name in selected}
 
 
 def file_keys() -> dict[str, str]:

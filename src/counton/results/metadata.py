@@ -291,12 +291,25 @@ class ReleaseMetadata:
         return None if period is None else PERIODS.get(period, f"period of {period}")
 
     @property
+    def rule_in_words(self) -> ContributionRule:
+        """The contribution rule as texts describe it.
+
+        A count without groups that takes one row of each user in a window is a number of users.
+        """
+        counts_rows = self.statistic.additive and self.value is None
+        if not counts_rows or self.group_by is not None:
+            return self.contribution_rule
+        if self.widths or self.half_life is not None:  # sums of windows count a user several times
+            return self.contribution_rule
+        return self.contribution_rule.as_users_in(self.windows.every)
+
+    @property
     def counts_users(self) -> bool:
         """Whether numbers count distinct users, and not their rows."""
         if self.inner.counts_users:
             return True
         bounded = (
-            self.contribution_rule.once_per_window
+            self.rule_in_words.once_per_window
             or self.contribution_rule.max_contributions_per_group is not None
         )
         return bounded and self.statistic.additive and self.value is None
@@ -310,7 +323,7 @@ class ReleaseMetadata:
         if not self.counts_users:
             return None
         period = self.anew()
-        if period is None and self.contribution_rule.once_per_window:
+        if period is None and self.rule_in_words.once_per_window:
             return self.window
         return period
 
@@ -346,7 +359,7 @@ class ReleaseMetadata:
         if self.value is not None and not self.inner.counts_units:
             return f"sum of {self.value}"
         windows_only = self.series == "per-window"
-        return self.contribution_rule.subject(
+        return self.rule_in_words.subject(
             self.privacy_unit, self.groups_apart, windows_only=windows_only
         )
 

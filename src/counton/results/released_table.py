@@ -107,7 +107,7 @@ def _rows_of_cells(numbers: ReleaseData, shown: range) -> pl.DataFrame:
         name: np.repeat(column, len(groups)) for name, column in when.items()
     }
     columns["group"] = GroupNames(groups).column.gather(np.tile(np.arange(len(groups)), steps))
-    moments = pl.col(*times).cast(pl.Datetime("us", "UTC"))
+    moments = pl.col([*times]).cast(pl.Datetime("us", "UTC"))
     table = pl.DataFrame(columns).with_columns(moments.dt.convert_time_zone(windows.timezone))
     table = published_form(numbers, _with_versions(numbers, table), None)
     kept = ~withdrawn_cells(numbers.metadata.notes, shown, groups)
@@ -438,7 +438,9 @@ def last_numbers(numbers: ReleaseData) -> dict[str, Any]:
         numbers: the released numbers.
     """
     if not numbers.is_by_group:
-        return {"rows": finite(last_rows(numbers).drop(*WINDOW, "as_of", strict=False)).to_dicts()}
+        return {
+            "rows": finite(last_rows(numbers).drop([*WINDOW, "as_of"], strict=False)).to_dicts()
+        }
     withdrawn = withdrawn_cells(numbers.metadata.notes, numbers.steps[-1:], numbers.groups)
     rows: list[dict[str, object]] = []
     for published, stored in numbers.series.published(numbers.steps[-1:]):

@@ -225,7 +225,7 @@ def _bounded_subject(metadata: ReleaseMetadata) -> str:
     """
     inner = metadata.inner
     subject = statistic_in_words(metadata).removesuffix(",")
-    subject += metadata.contribution_rule.bound_in_heading(metadata.window, metadata.privacy_unit)
+    subject += metadata.rule_in_words.bound_in_heading(metadata.window, metadata.privacy_unit)
     if inner.additive and isinstance(inner, ClippedValues):
         subject += f", values from {text(inner.lower)} to {text(inner.upper)}"
     return subject
@@ -337,16 +337,15 @@ def _numbers_of_step(
     withdrawn = withdrawn_cells(numbers.metadata.notes, range(step, step + 1), numbers.groups)
     series = series.with_withdrawn(withdrawn)
     half = float(series.half[0])
-    whole = series.estimates.dtype.kind == "i"
-    value, lower, upper = (
-        [quantity(float(number), half, whole) for number in ends[0]]
-        for ends in (series.estimates, series.lower, series.upper)
-    )
-    ends = [f"{low} to {high}" for low, high in zip(lower, upper, strict=True)]
-    for place in np.flatnonzero(withdrawn[0]).tolist():
-        value[place] = "withdrawn"
-        ends[place] = ""
-    return value, ends
+    is_whole = series.estimates.dtype.kind == "i"
+    estimates = [quantity(float(number), half, is_whole) for number in series.estimates[0]]
+    lower = [quantity(float(number), half, is_whole) for number in series.lower[0]]
+    upper = [quantity(float(number), half, is_whole) for number in series.upper[0]]
+    intervals = [f"{low} to {high}" for low, high in zip(lower, upper, strict=True)]
+    for index in np.flatnonzero(withdrawn[0]).tolist():
+        estimates[index] = "withdrawn"
+        intervals[index] = ""
+    return estimates, intervals
 
 
 def _versions_table(numbers: ReleaseData) -> TextTable:
@@ -388,7 +387,7 @@ def page(numbers: ReleaseData, words: str, figures: Callable[[], Mapping[str, Fi
     if "window_end" in table.columns and table.height:
         end = table["window_end"][-1]
         words += f"\nat {end:%Y-%m-%d %H:%M} ({end.tzinfo})"
-    shown = table.drop(*WINDOW, strict=False)  # it is above them
+    shown = table.drop(WINDOW, strict=False)  # it is above them
     columns = {name: shown[name].to_numpy() for name in shown.columns}
     return html_table(words, columns, _ROWS) + _charts(figures)
 
