@@ -57,7 +57,7 @@ from counton.strategies.streams.growing_root import (
     WeightedRoot,
     series_bits,
 )
-from counton.strategies.streams.normalised_sqrt import exact_variances
+from counton.strategies.streams.root_variances import exact_variances
 from counton.strategies.streams.staircase import Staircase
 
 #: Steps of a block, by default and at most.
