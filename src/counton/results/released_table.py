@@ -231,6 +231,10 @@ def _rows_of_recent_series(
         steps: the steps of the rows.
     """
     request = TableRequest(numbers.shown.ask, numbers.chosen)
+    if published.width is not None and len(steps):
+        ends = np.asarray(steps, np.int64)
+        starts = np.maximum(ends - published.width, 0)
+        numbers.design.errors.keep_cell_halfwidths(starts, ends, numbers.level)
     results = [numbers.result_of_series(published, step) for step in steps]
     parts = [result.numbers(request).columns(numbers.level) for result in results]
     rows = [len(next(iter(part.values()))) for part in parts]
@@ -373,23 +377,21 @@ def table_of_series(
         steps: the steps of the rows; None: all shown steps.
     """
     steps = numbers.shown_steps if steps is None else steps
+    released = numbers.metadata.series_names
+    if numbers.metadata.is_recent and series not in (None, *released):
+        raise InvalidInputError(
+            f"{param('series', series)} is not released by {numbers.design.name!r}; give "
+            f"{' or '.join(released)}"
+        )
     if not numbers.is_by_group:
-        is_released = numbers.metadata.is_recent and series in numbers.metadata.series_names
-        if series is not None and not is_released:
+        if series is not None and not numbers.metadata.is_recent:
             raise InvalidInputError(
                 f"{param('series', series)} is only for statistics with several numbers, but "
                 f"{numbers.design.name!r} is a {numbers.metadata.what}; leave it out"
             )
         return table_of(numbers, steps)
-    released = numbers.metadata.series_names
     if series is None:
         series = released[0]
-    is_recent = numbers.metadata.widths or numbers.metadata.half_life is not None
-    if is_recent and series not in released:
-        raise InvalidInputError(
-            f"{param('series', series)} is not released by {numbers.design.name!r}; give "
-            f"{' or '.join(released)}"
-        )
     if series not in (CUMULATIVE, PER_WINDOW, *released):
         raise InvalidInputError(
             f"{param('series')} is {series!r}; use {CUMULATIVE} or {PER_WINDOW}"

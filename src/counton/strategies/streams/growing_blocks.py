@@ -155,6 +155,8 @@ class GrowingBlocks(EndlessStrategy):
     True
     """
 
+    sources = ("a_floor_estimates",)
+
     def __init__(self, weight_bits: int = _WEIGHT_BITS, block: int = _BLOCK) -> None:
         self.weight_bits = check_integer("weight_bits", weight_bits, 4, _WEIGHT_BITS)
         self.block = check_integer("block", block, 2, _LARGEST_BLOCK)
