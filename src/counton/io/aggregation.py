@@ -30,7 +30,7 @@ from counton.io.row_assignment import (
     values_choose_sum,
     with_total,
 )
-from counton.io.sources import Rows, Source, unreadable_errors
+from counton.io.sources import InputPart, Source, unreadable_errors
 from counton.windowing.groups import GroupNames
 from counton.windowing.lazy_polars import polars as pl
 from counton.windowing.windows import is_moment
@@ -98,7 +98,10 @@ class SumCode(NamedTuple):
 
 
 def sums_of_part(
-    rows: Rows, mapping: RowMapping, domain: Sequence[str] | None, alike: pl.DataFrame | None = None
+    rows: InputPart,
+    mapping: RowMapping,
+    domain: Sequence[str] | None,
+    alike: pl.DataFrame | None = None,
 ) -> pl.DataFrame:
     """Add up one part's rows by window, group and accumulator; `merge_sums` adds up parts.
 
@@ -188,7 +191,7 @@ def labels_of(sums: pl.DataFrame, mapping: RowMapping) -> pl.DataFrame:
     return labelled.group_by("group").agg(pl.col("window").min())
 
 
-def pick_rows(rows: Rows, mapping: RowMapping, condition: pl.Expr) -> pl.DataFrame:
+def pick_rows(rows: InputPart, mapping: RowMapping, condition: pl.Expr) -> pl.DataFrame:
     """Return original rows by an expression over the columns of `assign_rows`."""
     row_numbers = (
         assign_part(rows, mapping)
@@ -206,7 +209,7 @@ def pick_rows(rows: Rows, mapping: RowMapping, condition: pl.Expr) -> pl.DataFra
 
 
 def candidates(
-    rows: Rows, mapping: RowMapping, domain: Sequence[str] | None
+    rows: InputPart, mapping: RowMapping, domain: Sequence[str] | None
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Return one part's rows that could count, and the sums of all its rows from `sums_of_part`.
 

@@ -23,7 +23,7 @@ from counton.io.row_assignment import (
     parts_of_columns,
     row_number_name,
 )
-from counton.io.sources import EventFrame, Rows, Source, UnreadableRowError
+from counton.io.sources import EventFrame, InputPart, Source, UnreadableRowError
 from counton.io.timestamps import EPOCH_FORMATS, as_text, format_like
 from counton.windowing.groups import GroupNames
 from counton.windowing.lazy_polars import polars as pl
@@ -75,9 +75,9 @@ _LACKING = (
 )
 
 
-def _bad(part: Rows, mapping: RowMapping) -> pl.LazyFrame:
+def _bad(input_part: InputPart, mapping: RowMapping) -> pl.LazyFrame:
     """Return the rows that cannot be counted: ``row`` from 1, ``window`` minus the `Problem`."""
-    windows = assign_part(part, mapping).select("window").with_row_index("row", offset=1)
+    windows = assign_part(input_part, mapping).select("window").with_row_index("row", offset=1)
     return windows.filter(has_problem())
 
 
@@ -91,8 +91,8 @@ def set_bad_rows_aside(source: Source, mapping: RowMapping) -> tuple[int, int]:
     lacking = has_one_of(_LACKING)
     skipped = 0
     rows_set_aside = list[tuple[object, ...]]()
-    for part in source.parts:
-        bad = _bad(part, mapping)
+    for input_part in source.parts:
+        bad = _bad(input_part, mapping)
         if policies.missing == "drop":
             skipped += int(collect(source, bad.filter(lacking).select(pl.len())).item())
             bad = bad.filter(~lacking)
@@ -106,37 +106,37 @@ def set_bad_rows_aside(source: Source, mapping: RowMapping) -> tuple[int, int]:
                 f"{param('max_bad_rows')}"
             )
         if rows.height:
-            rows_set_aside += _texts_of_rows(source, part, columns, rows)
+            rows_set_aside += _texts_of_rows(source, input_part, columns, rows)
     if policies.quarantine is not None:
         set_aside(policies.quarantine, columns, rows_set_aside)
     return skipped, len(rows_set_aside)
 
 
 def _texts_of_rows(
-    source: Source, part: Rows, columns: Sequence[str], rows: pl.DataFrame
+    source: Source, input_part: InputPart, columns: Sequence[str], rows: pl.DataFrame
 ) -> Iterator[tuple[object, ...]]:
     """Yield what the file of bad rows has of some rows: name, place, problem and texts.
 
     Args:
         source: the source.
-        part: the part of it that has the rows.
+        input_part: the part of it that has the rows.
         columns: the columns whose texts are written.
         rows: numbers and problems of the rows, as `_bad` returns them, sorted.
     """
     number = row_number_name(columns)
-    texts = texts_of(part, columns).with_row_index(number, offset=1)
+    texts = texts_of(input_part, columns).with_row_index(number, offset=1)
     cells = collect(source, texts.filter(pl.col(number).is_in(rows["row"].to_list())))
     for window, (row, *values) in zip(rows["window"], cells.sort(number).rows(), strict=True):
-        place = row if part.numbered else ""
-        line = part.unread.get(row - 1)
+        place = row if input_part.numbered else ""
+        line = input_part.unread.get(row - 1)
         if line is not None:  # the whole line stands in the first column
             values = [line, *[None] * (len(values) - 1)]
-        yield (part.name, place, problem_of(window).words, *values)
+        yield (input_part.name, place, problem_of(window).words, *values)
 
 
-def texts_of(part: Rows, columns: Sequence[str]) -> pl.LazyFrame:
+def texts_of(input_part: InputPart, columns: Sequence[str]) -> pl.LazyFrame:
     """Return columns as texts."""
-    frame = part.scan(columns)
+    frame = input_part.scan(columns)
     types = frame.collect_schema()
     return frame.select(as_text(pl.col(name), types[name]) for name in columns)
 
@@ -184,11 +184,11 @@ def _fetch(source: RemoteRows, rows: pl.DataFrame) -> Source:
     return Source((frame,), source.name)
 
 
-def change_error(part: Rows) -> InvalidInputError:
+def change_error(input_part: InputPart) -> InvalidInputError:
     """Build the error for rows that changed while they were read."""
     return InvalidInputError(
-        f"{part.name} changed while it was read, so nobody can tell which rows were counted; "
-        f"{part.remedy_if_changed}"
+        f"{input_part.name} changed while it was read, so nobody can tell which rows were counted; "
+        f"{input_part.remedy_if_changed}"
     )
 
 
@@ -199,7 +199,7 @@ def _explain(
 
     ``rows_of_all`` are a remote source's rows by `Problem`.
     """
-    part, row, problem, rows_of_source = _first_bad_row(source, mapping)
+    input_part, row, problem, rows_of_source = _first_bad_row(source, mapping)
     rows_by_problem = rows_of_source if rows_of_all is None else rows_of_all
     number = rows_by_problem[problem]
     others = sum(rows_by_problem.values()) - number
@@ -210,15 +210,16 @@ def _explain(
         Problem.NO_ID: columns.id,
     }.get(problem, columns.time)
     if problem in _OF_PARTS:
-        name = _wrong_part(part, mapping, row, problem)
+        name = _wrong_part(input_part, mapping, row, problem)
     assert name is not None
-    text = texts_of(part, (name,)).slice(row - 1, 1).collect()[name].to_list()[0]
+    text = texts_of(input_part, (name,)).slice(row - 1, 1).collect()[name].to_list()[0]
     shown_text = "" if text is None else f" ({short_repr(text)})"
     counts = [f"one of {number:,} such rows"] if number > 1 else []
     counts += [f"{others:,} more {'has' if others == 1 else 'have'} another problem"] * bool(others)
     other_counts = f" ({'; '.join(counts)})" if counts else ""
     return InvalidInputError(
-        f"{part.place_of(row)} has {problem.words} in column {name!r}{shown_text}{other_counts}; "
+        f"{input_part.place_of(row)} has {problem.words} in column {name!r}{shown_text}"
+        f"{other_counts}; "
         f"{_remedy_for(problem, str(text), mapping)}"
     )
 
@@ -232,11 +233,11 @@ def why_none_counts(source: Source, mapping: RowMapping) -> str | None:
     """
     if isinstance(source, RemoteRows):
         return None
-    for part in source.parts:
-        if not part.unread:
+    for input_part in source.parts:
+        if not input_part.unread:
             continue
         try:
-            part.sift(mapping.columns.names, 0)
+            input_part.sift(mapping.columns.names, 0)
         except UnreadableRowError as error:
             return str(error)
     policies = mapping.policies._replace(missing="fail")
@@ -245,19 +246,19 @@ def why_none_counts(source: Source, mapping: RowMapping) -> str | None:
 
 def _first_bad_row(
     source: Source, mapping: RowMapping
-) -> tuple[Rows, int, Problem, dict[Problem, int]]:
+) -> tuple[InputPart, int, Problem, dict[Problem, int]]:
     """Return the part, number and problem of the first bad row, and numbers of rows by problem."""
     rows_by_problem = dict[Problem, int]()
     first = None
-    for part in source.parts:
-        bad = _bad(part, mapping)
+    for input_part in source.parts:
+        bad = _bad(input_part, mapping)
         if mapping.policies.missing == "drop":
             bad = bad.filter(~has_one_of(_LACKING))
         kinds = bad.group_by("window").agg(pl.len(), pl.col("row").min())
         first_rows = kinds.sort("row").collect(engine="streaming")
         for window, rows, row in first_rows.rows():
             problem = problem_of(window)
-            first = first or (part, int(row), problem)
+            first = first or (input_part, int(row), problem)
             rows_by_problem[problem] = rows_by_problem.get(problem, 0) + rows
     assert first is not None
     return (*first, rows_by_problem)
@@ -290,7 +291,7 @@ def _remedy_for(problem: Problem, text: str, mapping: RowMapping) -> str:
 _OF_PARTS = (Problem.NO_VALUE, Problem.NOT_FINITE, Problem.NO_COUNT)
 
 
-def _wrong_part(part: Rows, mapping: RowMapping, row: int, problem: Problem) -> str:
+def _wrong_part(input_part: InputPart, mapping: RowMapping, row: int, problem: Problem) -> str:
     """Return the column of values that causes a row's problem.
 
     Labels are not examined; if no other column has it, the first is returned.
@@ -302,7 +303,9 @@ def _wrong_part(part: Rows, mapping: RowMapping, row: int, problem: Problem) -> 
             continue
         columns = Columns(mapping.columns.time, several=(name,))
         with_one_column = mapping._replace(columns=columns, row_rule=None, kept=[column_part])
-        window = assign_part(part, with_one_column).select("window").slice(row - 1, 1).collect()
+        window = (
+            assign_part(input_part, with_one_column).select("window").slice(row - 1, 1).collect()
+        )
         if window.item() == code_as_window(problem):
             return name
     return names[0]
@@ -349,9 +352,9 @@ def unknown_groups(source: Source, mapping: RowMapping, domain: Sequence[str]) -
         more = f" and {len(found_names) - _SHOWN:,} more" if len(found_names) > _SHOWN else ""
         shown = ", ".join(shown_beside(name, domain) for name in found_names[:_SHOWN]) + more
         subject = f"groups in column {mapping.columns.group!r}"
-    part = source.parts[number]
-    part_note = f" of {part.name}" if len(source.parts) > 1 else ""
-    first_in = f" (first in row {row:,}{part_note})" if part.numbered else ""
+    input_part = source.parts[number]
+    part_note = f" of {input_part.name}" if len(source.parts) > 1 else ""
+    first_in = f" (first in row {row:,}{part_note})" if input_part.numbered else ""
     return InvalidInputError(
         f"{source.name} has {subject} that are not listed: {shown}{first_in}; "
         f"correct the data or {param('groups')}, or leave such rows out "
@@ -406,7 +409,7 @@ def count_unlisted_rows(source: Source, mapping: RowMapping) -> UnlistedRows:
         if not together.height:
             return UnlistedRows(0, 0, [])
         source = _fetch(source, together)
-    frames = [part.scan((column,), (column,)) for part in source.parts]
+    frames = [input_part.scan((column,), (column,)) for input_part in source.parts]
     texts = [
         frame.select(group=as_text(pl.col(column), frame.collect_schema()[column]))
         for frame in frames
@@ -433,10 +436,10 @@ def _number_rows(source: Source, mapping: RowMapping) -> pl.LazyFrame:
     """
     return pl.concat(
         [
-            assign_part(part, mapping)
+            assign_part(input_part, mapping)
             .drop("us", "user", "id", strict=False)
             .with_row_index("row", offset=1)
             .with_columns(pl.col("row").cast(pl.Int64) + place * _APART)
-            for place, part in enumerate(source.parts)
+            for place, input_part in enumerate(source.parts)
         ]
     )
