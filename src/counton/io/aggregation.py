@@ -65,20 +65,19 @@ class SumCode(NamedTuple):
         """Return the code of rows whose groups are listed in ``domain``; None: without groups."""
         return cls(1 if domain is None else len(domain) + 1, n_choices(row_rule))
 
-    def encode(self, window: Any, group_index: Any, choice: Any) -> Any:
-        """Return the code, of numbers or of columns."""
+    def encode(self, window: pl.Expr, group_index: pl.Expr, choice: pl.Expr) -> pl.Expr:
+        """Return the code."""
         return self.add_choice(self.add_group(window, group_index), choice)
 
     def encode_group(self, code: pl.Expr, group_index: pl.Expr) -> pl.Expr:
         """Return the code with a group, from one without groups."""
-        encoded: pl.Expr = self.encode(code // self.choices, group_index, code % self.choices)
-        return encoded
+        return self.encode(code // self.choices, group_index, code % self.choices)
 
-    def add_group(self, window: Any, group_index: Any) -> Any:
-        """Return the code without a choice, of numbers or of columns."""
+    def add_group(self, window: pl.Expr, group_index: pl.Expr) -> pl.Expr:
+        """Return the code without a choice."""
         return window * self.groups + group_index
 
-    def add_choice(self, code: Any, choice: Any) -> Any:
+    def add_choice(self, code: pl.Expr, choice: pl.Expr) -> pl.Expr:
         """Return the code with a choice, from one without."""
         return code * self.choices + choice
 
@@ -397,7 +396,7 @@ def _sum_by_code(
 
 
 def _sums_of_entries(
-    entries: Sequence[tuple[Any, Any]], n_rows: pl.Expr, weight: pl.Expr
+    entries: Sequence[tuple[object, Any]], n_rows: pl.Expr, weight: pl.Expr
 ) -> list[pl.Expr]:
     """Return the total and the magnitude of what rows add to each accumulator.
 

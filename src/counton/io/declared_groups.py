@@ -15,7 +15,6 @@ from collections.abc import Iterable, Mapping, Sequence, Set, Sized
 from itertools import product
 from numbers import Integral
 from pathlib import Path
-from typing import Any
 
 from counton.base.columns import BETWEEN
 from counton.base.errors import InvalidInputError, is_text, param
@@ -48,7 +47,7 @@ _TEXT = 2**24
 
 
 def read_domain(
-    source: str | os.PathLike[str] | Sequence[Any] | Mapping[str, Sequence[Any]], column: str
+    source: str | os.PathLike[str] | Sequence[object] | Mapping[str, Sequence[object]], column: str
 ) -> GroupNames:
     """Read declared groups.
 

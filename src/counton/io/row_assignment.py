@@ -71,10 +71,10 @@ class RowRule(Protocol):
     def spans(self) -> Sequence[range]:
         """Ranges of accumulators; a row adds to at most one of each, as its values decide."""
 
-    def encode(self, *parts: Any) -> NDArray[np.int64]:
+    def encode(self, *parts: object) -> NDArray[np.int64]:
         """Encode each row's values as one integer."""
 
-    def entries(self, code: Any) -> Sequence[tuple[Any, Any]]:
+    def entries(self, code: object) -> Sequence[tuple[Any, object]]:
         """Return pairs of an accumulator and an amount, of all rows or an int for all."""
 
 

@@ -23,8 +23,10 @@ from counton.privacy import ContributionBound, Guarantee
 from counton.strategies import Metric
 
 if TYPE_CHECKING:
+    from counton.base.columns import DataFrame
     from counton.planning.least_privacy import ReachedHalfwidths
     from counton.planning.lower_bounds import LowerBound
+    from counton.strategies.strategy import Steps
     from counton.strategies.workloads import RecentWorkload
 
 #: Number of choices that are printed without ``full``.
@@ -40,7 +42,7 @@ class AnyDesign(Protocol):
     def strategy(self) -> Any: ...
     @property
     def guarantee(self) -> Guarantee: ...
-    def row(self) -> dict[str, Any]: ...
+    def row(self) -> dict[str, object]: ...
 
 
 D = TypeVar("D", bound=AnyDesign, covariant=True)
@@ -85,7 +87,7 @@ class Plan(Generic[D]):
         """Return a dict for each design: its rank and its numbers."""
         return [{"rank": rank, **design.row()} for rank, design in enumerate(self.choices, 1)]
 
-    def table(self) -> Any:
+    def table(self) -> DataFrame:
         """Return `rows` as a polars data frame.
 
         Raises:
@@ -287,7 +289,7 @@ class StreamPlan(Plan[Design]):
             f"{paper_of(best.strategy.sources)}"
         )
 
-    def std(self, steps: Any = None) -> Any:
+    def std(self, steps: Steps | None = None) -> Any:
         """Return the standard deviation of the best design's releases; see `Errors.std`.
 
         Args:

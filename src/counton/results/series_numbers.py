@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from counton.base.arrays import read_only
+from counton.base.arrays import Column, IntegersOrFloats, read_only
 from counton.base.errors import InvalidInputError
 from counton.base.exact import some_of
 
-Numbers = NDArray[np.int64] | NDArray[np.float64]
+Numbers = IntegersOrFloats
 
 
 @dataclass(frozen=True)
@@ -88,7 +87,7 @@ class SeriesNumbers:
         is_present = None if self.is_present is None else self.is_present[of]
         return SeriesNumbers(self.values[of], self.std[of], self.half[of], is_present, steps.start)
 
-    def columns(self, confidence_level: float) -> dict[str, NDArray[Any]]:
+    def columns(self, confidence_level: float) -> dict[str, Column]:
         """Return the columns of estimates and intervals.
 
         Args:

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 
@@ -236,7 +235,7 @@ def unpack_rows(bodies: Sequence[Private[bytes]]) -> list[InputPart]:
     Raises:
         StateError: a batch is not what `pack_rows` wrote.
     """
-    kinds: dict[tuple[Any, ...], list[pl.DataFrame]] = {}
+    kinds: dict[tuple[object, ...], list[pl.DataFrame]] = {}
     for body in bodies:
         try:
             frame = pl.read_ipc_stream(io.BytesIO(reveal(body)))

@@ -14,13 +14,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from hashlib import blake2b
 from itertools import pairwise
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypedDict
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from typing_extensions import TypeIs
 
-from counton.base.arrays import pack, to_data, unpack
+from counton.base.arrays import IntegersOrFloats, pack, to_data, unpack
 from counton.base.errors import InputChangedError, InvalidInputError, StateError
 from counton.base.exact import name_alone, text, without_mask
 from counton.continual import Design, Releases
@@ -95,10 +95,23 @@ class TotalsRow(Protocol):
     totals: bytes
 
 
+class NewJournalRow(TypedDict):
+    """A row to write into the journal, without its checksum."""
+
+    stream_id: int
+    step: int
+    steps: int
+    input_digests: bytes
+    unit: str | None
+    estimates: bytes
+    std: float
+    digest: str | None
+
+
 class Entries(NamedTuple):
     """Consecutive steps of the journal: values, digests, and the last step's noise std."""
 
-    values: NDArray[Any]
+    values: IntegersOrFloats
     input_digests: bytes
     std: float | None  # of the last row's last step
 
@@ -109,7 +122,7 @@ def release_rows(
     std: NDArray[np.float64],
     xs: NDArray[np.int64],
     subkey: bytes,
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[NewJournalRow]:
     """Yield the journal's rows of released steps: ``std`` of each step, exact inputs ``xs``."""
     count = len(releases.steps)
     first = releases.steps.start
@@ -131,7 +144,7 @@ def release_rows(
         }
 
 
-def write(connection: Connection, rows: list[dict[str, Any]]) -> None:
+def write(connection: Connection, rows: Sequence[NewJournalRow]) -> None:
     """Write rows of the journal, each with its checksum."""
     checked = [{**row, "checksum": checksum_of(**row)} for row in rows]
     connection.insert("counton_journal", *checked)
@@ -146,7 +159,7 @@ def checksum_of(
     estimates: bytes,
     std: float,
     digest: str | None,
-    **_: Any,
+    **_: object,
 ) -> bytes:
     """Return the checksum of a row of the journal.
 
@@ -178,8 +191,8 @@ def digest_at(connection: Connection, stream_id: int, step: int) -> str | None:
 
 
 def _whole(
-    values: NDArray[Any], unit: Fraction
-) -> tuple[str | None, Callable[[NDArray[Any]], NDArray[np.int64]]]:
+    values: IntegersOrFloats, unit: Fraction
+) -> tuple[str | None, Callable[[IntegersOrFloats], NDArray[np.int64]]]:
     """Return the unit whose integer multiples all values are, and the conversion to integers.
 
     The unit is None for integers. It is "" if ``unit`` does not fit: then each float is its 64
@@ -188,9 +201,10 @@ def _whole(
     if values.dtype.kind in "iu":
         return None, lambda values: values.astype(np.int64)
 
-    def whole(values: NDArray[Any]) -> NDArray[np.int64]:
+    def whole(values: IntegersOrFloats) -> NDArray[np.int64]:
         with np.errstate(all="ignore"):
-            return np.rint(values * float(1 / unit)).astype(np.int64)
+            multiples: NDArray[np.int64] = np.rint(values * float(1 / unit)).astype(np.int64)
+            return multiples
 
     flat = values.reshape(-1)
     for at in range(0, flat.size, _AT_ONCE):
@@ -201,7 +215,7 @@ def _whole(
     return text(unit), whole
 
 
-def _values(whole: NDArray[np.int64], unit: str | None) -> NDArray[Any]:
+def _values(whole: NDArray[np.int64], unit: str | None) -> IntegersOrFloats:
     """Convert integers of `_whole` back to the exact values, in place."""
     if unit is None:
         return whole
@@ -244,7 +258,7 @@ def read(
     stream_id: int,
     start: int,
     stop: int,
-    design: Design | Mapping[str, Any],
+    design: Design | Mapping[str, object],
 ) -> Entries:
     """Read the exact releases of some steps, and the digests of their inputs.
 
@@ -279,7 +293,7 @@ def _join_entries(rows: Sequence[JournalRow], steps: range, shape: tuple[int, ..
     Raises:
         StateError: a step is missing, doubled or malformed.
     """
-    values: NDArray[Any] = np.empty((0, *(max(size, 0) for size in shape)), np.int64)
+    values: IntegersOrFloats = np.empty((0, *(max(size, 0) for size in shape)), np.int64)
     digests = list[bytes]()
     following = steps.start
     std = None
@@ -325,7 +339,7 @@ def _decode(row: JournalRow, shape: tuple[int, ...]) -> NDArray[np.int64]:
 
 def _room_for(
     rows: Sequence[JournalRow], steps: range, shape: tuple[int, ...], dtype: np.dtype[Any]
-) -> NDArray[Any]:
+) -> IntegersOrFloats:
     """Return zeros for the values of all steps.
 
     If cells are found in the data, the last step has all of them. They have no values before they
@@ -387,7 +401,7 @@ class WindowTotals(NamedTuple):
     steps: NDArray[np.int64]
     totals: NDArray[np.int64]
 
-    def only(self, chosen: NDArray[Any] | slice) -> WindowTotals:
+    def only(self, chosen: NDArray[np.bool_ | np.int64] | slice) -> WindowTotals:
         """Return the totals of the windows that a mask, places or a slice choose."""
         return WindowTotals(self.steps[chosen], self.totals[chosen])
 
@@ -407,7 +421,7 @@ class WindowTotals(NamedTuple):
             if start < stop:
                 yield int(numbers[start]) * size + 1, self.only(slice(start, stop))
 
-    def row(self, first: int, at: int, shape: str) -> dict[str, Any]:
+    def row(self, first: int, at: int, shape: str) -> dict[str, object]:
         """Return these totals as a row with room from ``first`` on; ``at`` steps are released.
 
         ``shape`` is that of one window's totals, as JSON.
