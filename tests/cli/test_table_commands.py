@@ -127,8 +127,11 @@ def test_key_and_state_are_private_files(desk: Desk) -> None:
         ([], "needs --epsilon or --rho"),
         (["--rho", "1", "--target", "state"], "--target state has no numbers by name"),
         (["--rho", "1", "--target", "state=1,state=2"], "names 'state' twice"),
-        (["--rho", "1", "--levels", "state,state"], "is given for two purposes"),
-        (["--rho", "1", "--count-column", "county"], "has the column of counts"),
+        (["--rho", "1", "--levels", "state,state"], "names the column 'state' twice"),
+        (
+            ["--rho", "1", "--count-column", "county"],
+            "--count-column county cannot be used with --levels",
+        ),
         (["--rho", "1", "--target", "town=5"], "'town', which is not a level"),
         (["--target", "state=1000,county=1"], "times that of county"),
     ],

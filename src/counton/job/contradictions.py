@@ -665,6 +665,7 @@ def _own_statistic(job: Job) -> AccumulatorStatistic | None:
 def _of_own_statistic(job: Job) -> Iterator[str]:
     """Yield what is wrong with options beside a statistic that counton does not name."""
     from counton.job.custom_statistic import OwnStatisticJob
+    from counton.statistics import Grouped
 
     statistic = _own_statistic(job)
     if statistic is None:
@@ -695,6 +696,11 @@ def _of_own_statistic(job: Job) -> Iterator[str]:
             f"{param('max_contributions_per_window')} out"
         )
     assert isinstance(job, OwnStatisticJob)
+    if isinstance(statistic, Grouped):
+        yield (
+            f"{statistic!r} keeps groups inside it, and a job reads groups from a column instead: "
+            f"give {statistic.inner!r}, with {param('group_by')} and {param('groups')}"
+        )
     columns = job.column_names
     if statistic.own_columns is not None:
         columns = statistic.own_columns.names

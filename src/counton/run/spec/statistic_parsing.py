@@ -211,11 +211,6 @@ def parse_report(job: ReportJob) -> StatisticOfRows:
 def parse_own_statistic(job: OwnStatisticJob) -> StatisticOfRows:
     """Parse a statistic that counton does not name, and the columns that it reads."""
     statistic = job.make_statistic()
-    if isinstance(statistic, Grouped):
-        raise InvalidInputError(
-            f"{statistic!r} keeps groups inside it, and a job reads groups from a column instead: "
-            f"give {statistic.inner!r}, with {param('group_by')} and {param('groups')}"
-        )
     if not isinstance(statistic, AccumulatorStatistic) or statistic.ordered:
         raise InvalidInputError(
             f"{statistic!r} takes events in their order, which jobs do not: count them in memory, "
@@ -224,7 +219,8 @@ def parse_own_statistic(job: OwnStatisticJob) -> StatisticOfRows:
     columns = job.column_names
     if statistic.own_columns is not None:
         columns = statistic.own_columns.names
-    # Another number of columns was refused with the options of the job.
+    # Groups inside it, and another number of columns, were refused with the options of the job.
+    assert not isinstance(statistic, Grouped)
     assert len(columns) == len(statistic.parts)
     return StatisticOfRows(job.name_of_statistic(), statistic, columns)
 
