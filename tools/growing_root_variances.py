@@ -17,7 +17,7 @@ import numpy as np
 from counton.strategies import GrowingSquareRoot
 from counton.strategies.streams import growing_root
 from counton.strategies.streams.growing_root import EVEN, STEPS, first_of, quarter
-from counton.strategies.streams.normalised_sqrt import variances_of_long_rows
+from counton.strategies.streams.root_variances import variances_of_long_rows
 
 #: So many of a quarter octave, as long as it has them.
 KNOTS = 80

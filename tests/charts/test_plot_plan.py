@@ -11,6 +11,7 @@ from counton.charts import plot_choices, plot_loss, plot_plan
 from counton.planning import StreamPlan
 from counton.strategies import (
     Binary,
+    GrowingCascade,
     Node,
     StrategyFacts,
     StreamStrategy,
@@ -100,19 +101,24 @@ class CountThenAdd(StreamStrategy):
 
 
 def test_every_strategy_of_a_plan_has_its_curve() -> None:
-    """Strategies of a paper and of one's own, and one whose guarantee expires."""
+    """Strategies of a paper and of one's own, a cascade, and one whose guarantee expires."""
     others = [Binary(40), CountThenAdd(40)]
     ranked = plan(40, PureDP(1), also=others)
     named = {repr(choice.strategy): choice for choice in ranked}
     expiring = plan_expiring({40: 1}).best
-    drawn = [expiring, *(named[repr(strategy)] for strategy in others)]
+    windows = plan(40, PureDP(1), series="per-window")
+    cascade = next(each for each in windows if isinstance(each.strategy, GrowingCascade))
+    drawn = [expiring, cascade, *(named[repr(strategy)] for strategy in others)]
     figure = plot_choices(ranked, "A title", choices=drawn)
     ax = figure.axes[0]
     lines = [line for line in ax.lines if len(np.asarray(line.get_xdata())) > 2]
-    assert len(lines) == 3
+    assert len(lines) == 4
     for line, choice in zip(reversed(lines), drawn, strict=True):
         heights = np.asarray(line.get_ydata(), dtype=np.float64)
         stds = np.asarray(choice.errors.std(list(range(1, 41))))
+        if choice is cascade:  # of the sums of its windows, not of one window
+            stds = choice.errors.window_std([0] * 40, list(range(1, 41)))
+            assert stds[38] > 1.5 * stds[0]
         assert heights[0] == pytest.approx(stds[0])
         # The last part of the axis has several steps.
         assert stds[-4:].min() * 0.999 <= heights[-1] <= stds[-4:].max() * 1.001

@@ -19,10 +19,10 @@ OPTIONS: list[tuple[dict[str, str | None], str]] = [
     ({"epsilon": "nan"}, r"--epsilon nan is not"),
     ({"epsilon": None}, r"a new stream of count needs --epsilon or --rho"),
     ({"delta": "1"}, r"--delta 1 is not between 0 and 1"),
-    ({"rho": "1"}, r"--rho 1 does not go with --epsilon 100"),
+    ({"rho": "1"}, r"--rho 1 cannot be used with --epsilon 100"),
     (
         {"epsilon": None, "delta": "1e-9", "rho": "1"},
-        r"--rho 1 does not go with --delta 1e-9",
+        r"--rho 1 cannot be used with --delta 1e-9",
     ),
     ({"epsilon": None, "delta": "1e-9"}, r"a new stream of count needs --epsilon or --rho"),
     ({"time": None}, r"a new stream of count needs --time"),
@@ -30,8 +30,8 @@ OPTIONS: list[tuple[dict[str, str | None], str]] = [
     ({"group_by": "colour"}, r"has no column 'colour'. Its columns are time, group"),
     (
         {"groups": None},
-        r"--group-by group needs --groups or --unlisted-groups discover: .* would reveal whose "
-        r"rows",
+        r"--group-by group needs --groups or --unlisted-groups discover, because .* would reveal "
+        r"whose rows",
     ),
     (
         {"group_by": None},

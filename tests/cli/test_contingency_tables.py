@@ -103,7 +103,7 @@ def test_contingency_accepts_groups_table_and_count_column(desk: Desk) -> None:
 
 CONTINGENCY = [
     ({"columns": "smokes,,sex"}, "--columns smokes,,sex has an empty name"),
-    ({"columns": "smokes,sex,sex"}, "name each of them only once"),
+    ({"columns": "smokes,sex,sex"}, "Name each column only once"),
     ({"columns": "smokes,age"}, "has no column 'age'. Its columns are sex, smokes"),
     ({"columns": "smokes,sex,age", "groups": "sex=m,f;smokes=yes,no;age=1"}, "no column 'age'"),
     ({"groups": "sex=m,f"}, "--groups does not list the values of 'smokes'"),

@@ -120,12 +120,12 @@ def test_a_count_that_is_none_is_refused_with_its_line(wrong: str, place: Workpl
     [
         (
             {"user": "site", "max_contributions": "2"},
-            "--count-column passages does not go with --user site",
+            "--count-column passages cannot be used with --user site",
         ),
-        ({"row_id": "site"}, "--count-column passages does not go with --row-id site"),
+        ({"row_id": "site"}, "--count-column passages cannot be used with --row-id site"),
         (
             {"groups": None, "unlisted_groups": "discover", "delta": "1e-6"},
-            "--unlisted-groups discover does not go with --count-column passages",
+            "--unlisted-groups discover cannot be used with --count-column passages",
         ),
         ({"count_column": "site"}, "not a finite number in column 'site' ('bridge')"),
     ],

@@ -60,10 +60,10 @@ def test_delayed_stream_continues_with_same_numbers(place: Workplace) -> None:
 @pytest.mark.parametrize(
     ("more", "changed", "words"),
     [
-        (["--delta", "1e-9"], {}, "--expiring does not go with --delta 1e-9"),
+        (["--delta", "1e-9"], {}, "--expiring cannot be used with --delta 1e-9"),
         ([], {"epsilon": None}, "needs --epsilon or --rho"),
-        (["--strategy", "kary"], {}, "--expiring does not go with --strategy kary"),
-        (["--metric", "max"], {}, "expiring does not go with metric max"),
+        (["--strategy", "kary"], {}, "--expiring cannot be used with --strategy kary"),
+        (["--metric", "max"], {}, "expiring cannot be used with metric max"),
         (["--expiration-growth", "-1"], {}, "growth is '-1'"),
         (["--expiration-delay", "-1"], {}, "--expiration-delay -1 is below 0"),
     ],

@@ -49,7 +49,7 @@ def test_later_run_needs_only_state_and_stream(
 
     events.write_text(rows_of(stated, 3))
     begun, first = night("2024-03-01T03:00", *words)
-    if begun.code and not own:  # what does not go with the statistic is refused
+    if begun.code and not own:  # what cannot be used with the statistic is refused
         assert not place.state.exists()
         return
     assert begun.code == 0, begun.err

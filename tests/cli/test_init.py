@@ -79,6 +79,7 @@ def test_init_comments_each_key_and_writes_no_exact_number(
         "time": "borrowed_at", "every": "1d", "start": "2020-10-24", "timezone": "Europe/Berlin",
         "until": "latest-event", "release-delay": "0s", "max-empty-windows": 0,
         "group-by": ["branch"], "groups": "north,south",
+        "privacy-unit": "user",
         "epsilon": "100", "other-group": "other", "series": "per-window", "user": "reader",
         "max-contributions": 2,
         "contribution-period": "1d", "ambiguous": "earliest",

@@ -121,5 +121,5 @@ def test_a_file_of_a_service_is_planned(place: Workplace) -> None:
     found, failed = prepare_jobs(file)
     assert (list(found), failed) == (["visits"], {})
     file.write_text("\n".join(["[jobs.visits]", *lines, 'chart = "a.png"']))
-    assert "a.png is for runs over files" in place.plain("plan", str(file)).err
+    assert "a.png cannot be used in a service, because" in place.plain("plan", str(file)).err
     assert "the key 'events' is missing" in place.plain("run", str(file)).err

@@ -101,14 +101,14 @@ def test_own_strategy_is_stated_by_option_or_job_file(
         (
             root(),
             {"series": "per-window"},
-            "made for totals, and does not go with series=per-window",
+            "cannot be used with series=per-window",
         ),
-        (root(), {"series": "both"}, "does not go with series=both"),
+        (root(), {"series": "both"}, "cannot be used with series=both"),
         (root(), {"windows": None, "expected_windows": 6}, "the stream has no last step"),
         (
             root(),
             {"unlisted_groups": "discover", "groups": None, "delta": "1e-6"},
-            "does not go with",
+            "cannot be used with",
         ),
         (np.eye(6), {}, "strategy is of type ndarray; give a strategy for streams"),
         ("nowhere.json", {}, "strategy=nowhere.json cannot be read"),

@@ -62,18 +62,21 @@ def test_a_statistic_is_planned_with_its_own_numbers(place: Workplace) -> None:
     [
         (
             ["12", "--margin-of-error", "20", "--epsilon", "1"],
-            "--margin-of-error 20 does not go with --epsilon 1: it finds the privacy loss",
+            "--margin-of-error 20 cannot be used with --epsilon 1, because the margin",
         ),
         (
             ["12", "--margin-of-error", "20", "--rho", "1"],
-            "--margin-of-error 20 does not go with --rho 1",
+            "--margin-of-error 20 cannot be used with --rho 1",
         ),
         (["12", "--margin-of-error", "2%"], "give --expected-rows, which must be public"),
         (
             ["12", "--epsilon", "1", "--expected-rows", "9"],
             "give --margin-of-error, or leave --expected-rows out",
         ),
-        (["12", "--windows", "12", "--epsilon", "1"], "leave one of them out"),
+        (
+            ["12", "--windows", "9", "--epsilon", "1"],
+            "WINDOWS 12 cannot be used with --windows 9, because both state the number",
+        ),
         (["twelve", "--epsilon", "1"], "neither a number of windows nor a job file"),
     ],
     ids=str,
@@ -206,9 +209,22 @@ def test_any_widths_by_level_are_reached_for_less_and_kept(
         (("rolling", "--last", "0"), "width is 0"),
         (("decayed", "--half-life", "0"), "half_life is 0; give a number of steps"),
         (("rolling",), "--series rolling needs --last"),
-        (("per-window", "--last", "7"), "--series per-window and --last exclude each other"),
-        (("decayed",), "--series decayed and --half-life go together"),
-        (("both", "--half-life", "7"), "--series decayed and --half-life go together"),
+        (
+            ("per-window", "--last", "7"),
+            "--last 7 cannot be used with --series per-window, because",
+        ),
+        (("decayed", "--last", "7"), "--last 7 cannot be used with --series decayed, because"),
+        (("decayed",), "--series decayed needs --half-life, because"),
+        (("both", "--half-life", "7"), "--half-life 7 needs --series decayed, because"),
+        (("both", "--width", "7"), "--width 7.0 needs --chart, because"),
+        (
+            ("both", "--max-contributions-per-window", "2"),
+            "--max-contributions-per-window 2 needs --max-contributions, because",
+        ),
+        (
+            ("both", "--expected-windows", "9"),
+            "--expected-windows 9 cannot be used with WINDOWS 365, because",
+        ),
     ],
     ids=str,
 )

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from counton.base.errors import CountonError, InvalidInputError
-from counton.job.job_file import load, load_each, published_to, refuse_of_service, select_jobs
+from counton.job.incompatible import refuse_of_service
+from counton.job.job_file import load, load_each, published_to, select_jobs
 from counton.job.job_file_tables import read_table, read_tables
 from counton.job.json_schema import schema
 from counton.job.option_fields import Section, option
@@ -289,7 +290,9 @@ def test_load_without_rows_refuses_options_that_a_service_decides(
 
 
 def test_refuse_of_service_names_option_and_value() -> None:
-    with pytest.raises(InvalidInputError, match=r"output=t\.csv is for runs over files"):
+    with pytest.raises(
+        InvalidInputError, match=r"output=t\.csv cannot be used in a service, because"
+    ):
         refuse_of_service(CountJob(output="t.csv"))
     refuse_of_service(CountJob(time="at", every="1h", append=True, allow_empty_windows=True))
 

@@ -155,7 +155,13 @@ def test_save_writes_comments_and_empty_keys_first(tmp_path: Path) -> None:
     file = tmp_path / "nightly.toml"
     file.write_text("left over")
     comments = {HEADING: "Two\nlines.", "user": "whom to protect", "state": "secret"}
-    save(job_of("count", tmp_path), file, comments, anew=True, empty=["user", "max-contributions"])
+    save(
+        job_of("count", tmp_path),
+        file,
+        comments,
+        replaces_file=True,
+        empty=["user", "max-contributions"],
+    )
     assert file.read_text().splitlines() == [
         "# Two",
         "# lines.",

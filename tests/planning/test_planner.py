@@ -716,6 +716,18 @@ def test_least_squares_is_best_up_to_epsilon_2_without_comparison(steps: int) ->
                 assert every[1].errors.by(metric) ** 2 > 1.1 * every[0].errors.by(metric) ** 2
 
 
+@pytest.mark.parametrize("steps", [2**17, 524_289, 900_000, 2**20])
+def test_normalised_root_is_best_on_long_streams_without_comparison(steps: int) -> None:
+    metrics: tuple[Metric, ...] = ("mean", "max")
+    for metric, rho in itertools.product(metrics, ("1e-12", "1e-6", "1")):
+        alone, _ = planner.ranked_designs(steps, ZCDP(rho), metric, compare=False)
+        every, _ = planner.ranked_designs(steps, ZCDP(rho), metric)
+        assert alone[0] == every[0]
+        if rho != "1e-12":  # else its noise is too wide, and others are compared
+            assert len(alone) == 1
+            assert every[1].errors.by(metric) ** 2 > 1.018 * every[0].errors.by(metric) ** 2
+
+
 @pytest.mark.parametrize("metric", ["mean", "max"])
 def test_one_release_of_whole_numbers_needs_no_comparison(metric: Metric) -> None:
     several = ContributionBound.add_remove(cells=3, steps=5)

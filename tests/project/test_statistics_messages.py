@@ -98,7 +98,7 @@ MESSAGES: dict[str, dict[str, Callable[[], str]]] = {
         "is not a multiple of the resolution": lambda: refuse(f"sum {BOUNDS} 7"),
     },
     "distinct-users": {
-        "needs --max-contributions: it bounds the groups of a user": lambda: refuse(
+        "needs --max-contributions, because noise must hide all groups": lambda: refuse(
             "distinct --user visitor --group-by page --groups home,shop"
         ),
     },

@@ -249,7 +249,7 @@ CASES: dict[str, Callable[[], tuple[int, str]]] = {
     "No such option": lambda: count("--epsilom", "1"),
     "of job files alone": lambda: count("--ambiguous", "earliest"),
     "a new stream of count needs": lambda: count(without="windows"),
-    "does not go with": lambda: count("--append", lookback="7d"),
+    "cannot be used with": lambda: count("--append", lookback="7d"),
     "is not above 0": lambda: count(epsilon="0"),
     "is not a length of time": lambda: count(every="1day"),
     "the privacy loss is missing": lambda: invoke("plan", "52"),

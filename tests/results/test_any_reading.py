@@ -224,12 +224,12 @@ def test_comparisons_from_file_equal_run_and_combine_streams(tmp_path: Path) -> 
     assert file.share("home", of="sum").what == "sum of home, of all groups"
     both = file.combine({"home": 1.0, "shop": -1.0}, of="mean", steps=day)
     assert both.interval() == file.difference("home", "shop", of="mean", steps=day).interval()
-    beside = own.difference("home", "home", of="count", beside=other)
+    beside = own.difference("home", "home", of="count", other_release=other)
     assert beside.what == "count of home of one minus count of home of two"
     alone = [number_of(one.numbers, "home", None, "count").std for one in (own, other)]
     assert beside.std == pytest.approx(math.hypot(*alone))
     with pytest.raises(InvalidInputError, match="whose noise is the same"):
-        own.difference("home", "home", of="count", beside=file)
+        own.difference("home", "home", of="count", other_release=file)
     comparisons: Any = (own.difference, own.ratio, own.change)
     for compare in comparisons:
         with pytest.raises(TypeError, match=rf"^Release.{compare.__name__}\(\) .*'step'"):
@@ -279,6 +279,6 @@ def test_report_numbers_with_common_cells_share_noise(tmp_path: Path) -> None:
     assert apart.std == pytest.approx(math.hypot(*both))
     for beside in (alike.part("paid"), alike.part("again")):  # never taken for another stream
         with pytest.raises(InvalidInputError, match="whose noise is the same"):
-            alike.difference("paid sum", "sum", beside=beside)
+            alike.difference("paid sum", "sum", other_release=beside)
         with pytest.raises(InvalidInputError, match="whose noise is the same"):
-            alike.part("paid").difference("sum", "sum", beside=beside)
+            alike.part("paid").difference("sum", "sum", other_release=beside)

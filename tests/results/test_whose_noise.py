@@ -78,11 +78,11 @@ def test_two_shops_with_one_job_have_noise_of_their_own(
         if door in ("run", "parquet"):
             assert wider(asked(one), asked(other)) > 1.15, door
             assert wider(asked(runs[0]), asked(one)) < 1.06, door
-        beside = one.difference("home", "home", beside=other)
+        beside = one.difference("home", "home", other_release=other)
         alone = [number_of(each.numbers, "home").std for each in (one, other)]
         assert beside.std == pytest.approx(math.hypot(*alone)), door
         with pytest.raises(InvalidInputError, match="whose noise is the same"):
-            one.difference("home", "home", beside=runs[0])
+            one.difference("home", "home", other_release=runs[0])
 
 
 def test_files_without_noise_id_are_compared_by_union_bound(
@@ -99,7 +99,7 @@ def test_files_without_noise_id_are_compared_by_union_bound(
     assert one.numbers.design.noise_id is None
     assert wider(asked(one), asked(other)) == pytest.approx(BONFERRONI, rel=0.02)
     with pytest.raises(InvalidInputError, match="whose noise is the same"):
-        one.difference("home", "home", beside=other)
+        one.difference("home", "home", other_release=other)
 
 
 @pytest.mark.parametrize("changed", [[], {"a": 1}, 5, "", "x" * 32, "\x1b[31m"])

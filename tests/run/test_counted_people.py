@@ -264,8 +264,8 @@ def test_every_output_states_bound_upstream(revise: str | None, tmp_path: Path) 
             {"count_column": None, "user": "u", "max_contributions": 2},
             "upstream_max_contributions=5 needs count_column",
         ),
-        ({"user": "u", "max_contributions": 2}, "count_column=visits does not go with user=u"),
-        ({"row_id": "i"}, "count_column=visits does not go with row_id=i"),
+        ({"user": "u", "max_contributions": 2}, "count_column=visits cannot be used with user=u"),
+        ({"row_id": "i"}, "count_column=visits cannot be used with row_id=i"),
         ({"upstream_max_contributions": 0}, "upstream_max_contributions=0 is below 1"),
         (
             {"upstream_max_contributions": None},

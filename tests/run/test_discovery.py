@@ -549,7 +549,7 @@ def test_labels_that_look_alike_are_one_and_hostile_ones_none() -> None:
         ({"group_by": None}, "group_by"),
         ({"delta": None}, "delta"),
         ({"epsilon": None, "delta": None, "rho": "0.5"}, "rho"),
-        ({"series": "both"}, "unlisted_groups=discover does not go with series=both"),
+        ({"series": "both"}, "unlisted_groups=discover cannot be used with series=both"),
         ({"expiring": True, "delta": None, "windows": None}, "expiring"),
         ({"other_group": "rest"}, "other_group"),
         ({"strategy": "least-squares"}, "kary"),

@@ -223,7 +223,7 @@ def test_repeated_run_after_kill_releases_same_bits(
 @pytest.mark.parametrize(
     ("what", "more", "why"),
     [
-        ("count", {"windows": None}, "needs windows: each version of a window"),
+        ("count", {"windows": None}, "needs windows, because each version of a window"),
         (
             "count",
             {"every": "1h", "windows": 10**7},
@@ -232,7 +232,7 @@ def test_repeated_run_after_kill_releases_same_bits(
         (
             "top-k",
             {},
-            "unlisted_groups=discover with statistic=top-k does not go with allowed_lateness=2d",
+            "unlisted_groups=discover with statistic=top-k cannot be used with allowed_lateness=2d",
         ),
     ],
     ids=str,

@@ -311,7 +311,7 @@ def test_discovery_of_sums_refuses_incompatible_options(tmp_path: Path) -> None:
         (
             "sum",
             {**VALUES, "series": "both", "allowed_lateness": None},
-            "unlisted_groups=discover does not go with series=both",
+            "unlisted_groups=discover cannot be used with series=both",
         ),
         (
             "moments",

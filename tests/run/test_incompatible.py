@@ -1,5 +1,6 @@
 """The one table of options that exclude or need each other."""
 
+import re
 from typing import Any
 
 import pytest
@@ -8,16 +9,23 @@ from counton.base.errors import CountonError, InvalidInputError
 from counton.job.common_options import Job
 from counton.job.incompatible import (
     EXCLUSIONS,
+    EXCLUSIONS_OF_PLANS,
     NEEDS,
     NEEDS_OF_OUTPUTS,
+    NEEDS_OF_PLANS,
     Condition,
     Exclusion,
+    IncompatibleOptionsError,
     Need,
+    refuse_beside_job_file,
     refuse_excluded,
+    refuse_of_plan,
+    refuse_of_service,
+    refuse_of_streaming,
     refuse_unmet_needs,
 )
 from counton.job.messages import choices_of
-from counton.job.statistics import all_models
+from counton.job.statistics import ContingencyJob, CountJob, all_models
 
 #: A value for each option that the table names.
 VALUES: dict[str, Any] = {
@@ -63,13 +71,19 @@ VALUES: dict[str, Any] = {
     "last": "2d",
     "half_life": "2d",
     **dict.fromkeys(("title", "axis", "source"), "Visits"),
+    "chart": "visits.png",
     "width": 7,
+    "asked": 365,  # the number of windows that a plan names without an option
 }
+#: What excludes each other, why, and what to do.
+THREE_PARTS = re.compile(r".+ cannot be used with .+, because .+\. Leave .+ out")
 
 
 def options_with(condition: Condition) -> dict[str, Any]:
     """Return options for which a condition holds, as a job states them."""
-    beside = {} if condition.beside is None else options_with(condition.beside)
+    beside = (
+        {} if condition.further_condition is None else options_with(condition.further_condition)
+    )
     if condition.option == "statistic":
         return beside
     value = condition.values[0] if condition.values else VALUES[condition.option]
@@ -81,8 +95,8 @@ def statistic_in(*conditions: Condition | None) -> str | None:
     for condition in conditions:
         if condition is not None and condition.option == "statistic":
             return condition.values[0]
-        if condition is not None and condition.beside is not None:
-            named = statistic_in(condition.beside)
+        if condition is not None and condition.further_condition is not None:
+            named = statistic_in(condition.further_condition)
             if named is not None:
                 return named
     return None
@@ -114,7 +128,7 @@ def test_rule_of_the_table_names_options_and_values_that_exist(rule: Exclusion |
         condition = waiting.pop()
         if condition is None:
             continue
-        waiting.append(condition.beside)
+        waiting.append(condition.further_condition)
         having = [model for model in models.values() if condition.option in model.model_fields]
         assert having, condition
         values = {*condition.values, *condition.excluded}
@@ -140,6 +154,7 @@ def test_refuse_excluded_pair_of_options_is_refused(rule: Exclusion, other: Cond
             refuse_excluded(job)
         named = {rule.condition.option, other.option} - {"statistic"}
         assert named & {*refused.value.fields}
+        assert THREE_PARTS.fullmatch(str(refused.value))
 
 
 @pytest.mark.parametrize(
@@ -153,6 +168,76 @@ def test_refuse_unmet_need_is_refused(rule: Need) -> None:
     for job in jobs:
         with pytest.raises(CountonError):
             refuse_unmet_needs(job, [rule])
+
+
+@pytest.mark.parametrize("rule", EXCLUSIONS_OF_PLANS, ids=lambda rule: rule.reason)
+def test_refuse_of_plan_excluded_pair_is_refused(rule: Exclusion) -> None:
+    for other in rule.others:
+        options = options_with(rule.condition) | options_with(other)
+        with pytest.raises(IncompatibleOptionsError, match=THREE_PARTS) as refused:
+            refuse_of_plan(options)
+        assert {rule.condition.option, other.option} <= {*refused.value.fields}
+
+
+@pytest.mark.parametrize("rule", NEEDS_OF_PLANS, ids=lambda rule: rule.condition.option)
+def test_refuse_of_plan_unmet_need_is_refused(rule: Need) -> None:
+    options = options_with(rule.condition)
+    needed = rule.others[0]
+    with pytest.raises(IncompatibleOptionsError, match=f" needs {needed.option}"):
+        refuse_of_plan(options)
+    refuse_of_plan(options | options_with(needed))
+
+
+def test_refuse_beside_job_file_allows_named_options_only() -> None:
+    options = {"job_file": "nightly.toml", "expected_rows": 9, "simple": False, "epsilon": None}
+    refuse_beside_job_file(options, allowed=["expected_rows"])
+    with pytest.raises(IncompatibleOptionsError, match=THREE_PARTS) as refused:
+        refuse_beside_job_file({**options, "simple": True}, allowed=["expected_rows"])
+    assert refused.value.fields == ("simple", "job_file")
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"chart": "visits.png"}, "chart=visits.png cannot be used in a service, because"),
+        ({"until": "2024-03-09"}, "because time goes on"),
+        ({"until": "latest-event"}, "because the newest event belongs to a user"),
+        ({"time": None}, "Give time, or use counton run"),
+    ],
+    ids=str,
+)
+def test_refuse_of_service_refuses_options_of_runs(options: dict[str, Any], words: str) -> None:
+    usual: dict[str, Any] = {"time": "at", "every": "1d", "start": "2024-03-01", "separator": ","}
+    refuse_of_service(CountJob(**usual), is_new=True)
+    with pytest.raises(IncompatibleOptionsError, match=words):
+        refuse_of_service(CountJob(**{**usual, **options}), is_new=True)
+
+
+def test_refuse_of_service_accepts_job_that_goes_on_without_its_options() -> None:
+    refuse_of_service(CountJob())
+
+
+def test_refuse_of_streaming_accepts_newest_event_alone() -> None:
+    refuse_of_streaming(CountJob())
+    refuse_of_streaming(CountJob(until="latest-event"))
+    with pytest.raises(IncompatibleOptionsError, match="until=2024-03-09 cannot be used with a"):
+        refuse_of_streaming(CountJob(until="2024-03-09"))
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"columns": "page,page"}, "columns=page,page names the column 'page' twice"),
+        (
+            {"columns": "page,visits", "count_column": "visits"},
+            "count_column=visits cannot be used with columns=page,visits, because a column has",
+        ),
+    ],
+    ids=str,
+)
+def test_refuse_excluded_column_named_twice_is_refused(options: dict[str, Any], words: str) -> None:
+    with pytest.raises(IncompatibleOptionsError, match=words):
+        refuse_excluded(ContingencyJob(**options))
 
 
 def test_refuse_excluded_accepts_a_usual_job() -> None:

@@ -112,7 +112,7 @@ def test_due_day_without_row_is_refused(hole: int, who: dict[str, Any], tmp_path
     else:
         assert "is of 2024-03-07 23:00" in words  # the newest row
         assert "8 March 2024 would have no row" in words
-        assert "until=latest-event" not in words  # it does not go with covers
+        assert "until=latest-event" not in words  # it cannot be used with covers
 
 
 def test_holes_of_first_run_are_refused(tmp_path: Path) -> None:

@@ -637,9 +637,12 @@ def test_the_state_holds_no_names(tmp_path: Path) -> None:
         ),
         (
             {"distinct_users": True, "contribution_period": "1d"},
-            "distinct_users=True does not go with",
+            "distinct_users=True cannot be used with",
         ),
-        ({"distinct_users": True, "once_per_window": True}, "distinct_users=True does not go with"),
+        (
+            {"distinct_users": True, "once_per_window": True},
+            "distinct_users=True cannot be used with",
+        ),
         (
             {"distinct_users": True, "max_contributions": None},
             "group_by=page with distinct_users=True needs max_contributions",

@@ -227,7 +227,7 @@ def test_max_corrections_refuses_further_user_bounds(tmp_path: Path) -> None:
         {"once_per_window": True},
     ):
         job = people_job(tmp_path / "s.db", [(1, "a", "u")], 1, max_corrections=1, **more)
-        with pytest.raises(InvalidInputError, match=r"max_corrections=1 does not go with"):
+        with pytest.raises(InvalidInputError, match=r"max_corrections=1 cannot be used with"):
             run(job)
 
 

@@ -134,7 +134,7 @@ def test_a_user_counts_once_in_each_period(tmp_path: Path) -> None:
 def test_users_in_a_report_need_a_column_of_users(tmp_path: Path) -> None:
     frame = pl.DataFrame([row(1, "ann", "N")])
     stream = {key: value for key, value in STREAM.items() if key != "user"}
-    with pytest.raises(InvalidInputError, match="counts users; give user"):
+    with pytest.raises(InvalidInputError, match="counts users, and no column names them"):
         run(Job(ONLY_USERS, frame, str(tmp_path / "s.db"), **stream))
     job = Job(
         MIXED,

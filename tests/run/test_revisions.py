@@ -232,9 +232,9 @@ def test_rows_beyond_count_nowhere_later_either() -> None:
 @pytest.mark.parametrize(
     ("more", "why"),
     [
-        ({"series": "both"}, "allowed_lateness=2d does not go with series=both"),
-        ({"expiring": True}, "does not go with"),
-        ({"expected_windows": 99}, "expected_windows=99 does not go with allowed_lateness"),
+        ({"series": "both"}, "allowed_lateness=2d cannot be used with series=both"),
+        ({"expiring": True}, "cannot be used with"),
+        ({"expected_windows": 99}, "expected_windows=99 cannot be used with allowed_lateness"),
         ({"allowed_lateness": "36h"}, "not a multiple of the window length 1d"),
         (
             {"allowed_lateness": "4096d"},
@@ -271,7 +271,7 @@ def test_users_count_in_each_window_or_not_at_all(
     told = {**told, "allowed_lateness": "2d", "append": True, "user": "user", **users}
     with pytest.raises(
         InvalidInputError,
-        match=r"allowed_lateness=2d (revises|does not go with "
+        match=r"allowed_lateness=2d (revises|cannot be used with "
         r"(statistic=distinct|distinct_users=True))",
     ):
         run(Job(what, frame(OTHERS[0], 1), tmp_path / "s.db", **told))

@@ -201,20 +201,20 @@ def test_later_run_may_leave_the_lengths_out(tmp_path: Path) -> None:
         ({"last": None}, "series=rolling needs last"),
         ({**DECAYED, "half_life": None}, "series=decayed needs half_life"),
         ({"half_life": "7d"}, "half_life=7d needs series=decayed"),
-        ({**DECAYED, "last": "7d"}, "last=7d does not go with series=decayed"),
+        ({**DECAYED, "last": "7d"}, "last=7d cannot be used with series=decayed"),
         ({**DECAYED, "half_life": "5h"}, "half_life=5h is not from 0.25 to 1,048,576 windows"),
         ({**DECAYED, "half_life": "1mo"}, "half_life=1mo is not a number of windows of 1d"),
-        ({**DECAYED, "allowed_lateness": "2d"}, "does not go with"),
+        ({**DECAYED, "allowed_lateness": "2d"}, "cannot be used with"),
         ({"series": None}, "last=7d needs series"),
-        ({"series": "per-window"}, "last=7d does not go with series=per-window"),
+        ({"series": "per-window"}, "last=7d cannot be used with series=per-window"),
         ({"last": "36h"}, "36h is not a whole number of windows of 1d"),
         ({"last": "1mo"}, "1mo is not a whole number of windows of 1d"),
         ({"last": "61d"}, "61d has 61 windows, and at most 60 are possible"),
         ({"last": "7d,7d"}, "names a length twice"),
         ({"last": "7"}, "is not a length of time"),
-        ({"allowed_lateness": "2d"}, "does not go with"),
-        ({"strategy": "binary"}, "does not go with strategy=binary"),
-        ({"expiring": True, "windows": None}, "does not go with"),
+        ({"allowed_lateness": "2d"}, "cannot be used with"),
+        ({"strategy": "binary"}, "cannot be used with strategy=binary"),
+        ({"expiring": True, "windows": None}, "cannot be used with"),
         ({"series": "both", "windows": None, "expected_windows": 90}, "need a last window"),
         ({"user": "page", "distinct_users": True}, "not numbers of different users"),
         (
@@ -224,7 +224,7 @@ def test_later_run_may_leave_the_lengths_out(tmp_path: Path) -> None:
         (
             {"group_by": "page", "unlisted_groups": "discover", "rho": None, "epsilon": 1,
              "delta": "1e-6"},
-            "a group is shown from some window on",
+            "a discovered group is shown only from some window on",
         ),
     ],
     ids=str,
@@ -239,7 +239,7 @@ def test_options_that_do_not_go_with_last_windows(
 
 def test_other_statistics_have_no_last_windows(tmp_path: Path) -> None:
     with pytest.raises(InvalidInputError, match="last"):
-        Job("average", "v.csv", tmp_path / "s.db", **LAST)
+        Job("moments", "v.csv", tmp_path / "s.db", **LAST)
 
 
 # ------------------------------------------------------------------------------------- the noise
@@ -419,7 +419,7 @@ def test_decayed_sums_answer_no_questions(tmp_path: Path) -> None:
     for found in (result, read(path)):
         with pytest.raises(InvalidInputError, match="decayed sums, which are not added up"):
             found.total("home")
-        with pytest.raises(InvalidInputError, match="decayed sums, which do not add up"):
+        with pytest.raises(InvalidInputError, match="decayed sums do not add up"):
             found.sums("1w")
 
 

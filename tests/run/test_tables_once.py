@@ -144,7 +144,7 @@ def test_counts_are_rows_so_many_times(tmp_path: Path) -> None:
             assert (counts_of(outcome).gone, counts_of(outcome).shut) == (1, 1)
     for more in ({"user": "who", "max_contributions": 3}, {"row_id": "id"}):
         with pytest.raises(
-            InvalidInputError, match=r"count_column=number does not go with (user=who|row_id=id)"
+            InvalidInputError, match=r"count_column=number cannot be used with (user=who|row_id=id)"
         ):
             run(table("hierarchy", tmp_path, count_column="number", **more))
 
@@ -419,7 +419,9 @@ def test_counts_refuse_users_and_row_ids(timed: bool, tmp_path: Path) -> None:
         Contingency({"region": ["N", "S"]}, counts=True),
         Hierarchy(Tree.from_leaves({"region": ["N", "S"]}, ["region"]), counts=True),
     )
-    words = r"does not go with (user|row_id)=who|^(user|row_id)=who does not go with .* of counts"
+    words = (
+        r"cannot be used with (user|row_id)=who|^(user|row_id)=who cannot be used with .* of counts"
+    )
     bounds: tuple[dict[str, Any], ...] = (
         *(
             {"user": "who", "max_contributions": 1},

@@ -98,12 +98,12 @@ def test_later_run_may_repeat_margin_of_error_only(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("more", "words"),
     [
-        ({"epsilon": 1}, "margin_of_error=200 does not go with epsilon=1"),
+        ({"epsilon": 1}, "margin_of_error=200 cannot be used with epsilon=1"),
         (
             {"expiring": True, "windows": None, "strategy": None},
-            "margin_of_error=200 does not go with expiring",
+            "margin_of_error=200 cannot be used with expiring",
         ),
-        ({"solve_for": "rho", "delta": "1e-6"}, "belongs to the least epsilon"),
+        ({"solve_for": "rho", "delta": "1e-6"}, "because delta belongs to epsilon"),
         ({"margin_of_error": "2%"}, "give expected_rows, which must be public"),
         (
             {"margin_of_error": None, "epsilon": 1, "expected_rows": 9},

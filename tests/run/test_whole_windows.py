@@ -145,12 +145,12 @@ def test_lookback_shorter_than_missed_days_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("more", "words"),
     [
-        ({"until": "latest-event"}, "lookback=1d does not go with until=latest-event"),
-        ({"append": True}, r"append=True does not go with lookback=1d"),
-        ({"row_id": "id"}, "row_id=id does not go with lookback=1d"),
+        ({"until": "latest-event"}, "lookback=1d cannot be used with until=latest-event"),
+        ({"append": True}, r"append=True cannot be used with lookback=1d"),
+        ({"row_id": "id"}, "row_id=id cannot be used with lookback=1d"),
         (
             {"groups": None, "unlisted_groups": "discover", "delta": "1e-6", "epsilon": 1},
-            r"unlisted_groups=discover does not go with lookback=1d",
+            r"unlisted_groups=discover cannot be used with lookback=1d",
         ),
         ({"lookback": "sometimes"}, "lookback=sometimes is not a length of time"),
     ],
@@ -356,7 +356,7 @@ def test_user_changes_as_many_events_as_bound_allows(
 @pytest.mark.parametrize(
     ("more", "words"),
     [
-        ({"append": True}, r"append=True does not go with max_corrections=1"),
+        ({"append": True}, r"append=True cannot be used with max_corrections=1"),
         ({"max_corrections": 0}, "max_corrections"),
         (
             {
@@ -371,7 +371,7 @@ def test_user_changes_as_many_events_as_bound_allows(
         ),
         (
             {"allowed_lateness": None, "expected_windows": 9},
-            "expected_windows=9 does not go with max_corrections=1",
+            "expected_windows=9 cannot be used with max_corrections=1",
         ),
         (
             {
@@ -381,7 +381,7 @@ def test_user_changes_as_many_events_as_bound_allows(
                 "epsilon": 1,
                 "windows": 9,
             },
-            "unlisted_groups=discover does not go with max_corrections=1",
+            "unlisted_groups=discover cannot be used with max_corrections=1",
         ),
     ],
     ids=str,

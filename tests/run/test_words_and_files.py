@@ -138,5 +138,5 @@ def test_job_file_reads_words_and_files_from_its_folder(
         job = load(jobs / "nightly.toml")["visits"]
         assert job.value_of("groups") == expected
         assert job.bad_rows == "fail"
-        save(job, jobs / "saved.toml", anew=True)
+        save(job, jobs / "saved.toml", replaces_file=True)
         assert load(jobs / "saved.toml")["visits"].value_of("groups") == expected

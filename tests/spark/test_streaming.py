@@ -144,7 +144,7 @@ def test_streaming_query_refuses_unsupported_options(tmp_path: Path, spark: Any)
     frame = rows_of(spark, tmp_path)
     asked = job("groups", tmp_path, until=None)
     for wrong, words in (
-        (asked.derive(until="2024-03-03"), "newest event tells which windows have ended"),
+        (asked.derive(until="2024-03-03"), "newest event determines which windows"),
         (asked.derive(time="when"), "has no column 'when'"),
         (asked.derive(epsilon=None), "epsilon"),
         (asked.derive(output=tmp_path / "no" / "out.parquet"), "does not exist"),

@@ -25,6 +25,7 @@ from counton.strategies import (
     SqrtToeplitz,
     StreamStrategy,
     matrices,
+    public_strategies,
 )
 from counton.strategies.participation import Norm, check_norm, sensitivity
 from counton.strategies.strategy import check_window, window_rows
@@ -106,6 +107,37 @@ def test_matrices_in_floats_are_the_exact_ones_rounded(
         assert found.dtype == np.float64
         assert found.shape == wanted.shape
         np.testing.assert_allclose(found, wanted.astype(np.float64), rtol=1e-9, atol=1e-12)
+
+
+def check_float_factorisation(strategy: StreamStrategy, steps: int) -> None:
+    """Check B C = A for matrices in floats, where A has the sums that the strategy releases."""
+    reads, enters = matrices(strategy, steps, exact=False)
+    sums = np.eye if strategy.facts.workload == "windows" else np.tri
+    expected = sums(steps, k=-strategy.facts.delay)
+    np.testing.assert_allclose(reads @ enters, expected, atol=1e-9)
+
+
+@pytest.mark.parametrize("cls", public_strategies(), ids=lambda cls: cls.__name__)
+def test_float_matrices_of_every_strategy_give_its_sums(cls: type[StreamStrategy]) -> None:
+    n_checked = 0
+    for horizon in (1, 2, 7, 24, 64):
+        for strategy in cls.examples(horizon):
+            check_float_factorisation(strategy, min(horizon, strategy.horizon or horizon))
+            n_checked += 1
+    assert n_checked
+
+
+@pytest.mark.parametrize("guarantee", [PureDP(1), ZCDP(0.5)], ids=str)
+@pytest.mark.parametrize(
+    ("series", "horizon"), [("cumulative", 100), ("per-window", 100), ("cumulative", None)]
+)
+def test_float_matrices_of_every_choice_give_its_sums(
+    guarantee: Guarantee, series: Any, horizon: int | None
+) -> None:
+    choices = plan(horizon, guarantee, series=series).choices
+    assert choices
+    for choice in choices:
+        check_float_factorisation(choice.strategy, 100)
 
 
 @pytest.mark.parametrize("guarantee", [PureDP(1), ZCDP(1)])

@@ -400,7 +400,7 @@ class Case:
             return None
         if self.windows in ONE_STEP:
             if self.guarantee == "delta":
-                return "expiring=True does not go with delta"
+                return "expiring=True cannot be used with delta"
             if self.statistic == "report":
                 return "a report shares a budget that does not fade"
             if self.statistic == "reach" and self.windows == "expire later":

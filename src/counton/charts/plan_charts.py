@@ -106,7 +106,8 @@ def plot_choices(
         ranked: the plan of a stream of counts.
         title: the line above the chart.
         choices: designs of this plan, or of others such as `counton.plan_expiring`, at most 8;
-            None: the best five. The name of a curve states another guarantee than the plan's.
+            None: the best five. The name of a curve states another guarantee than the plan's. In a
+            plan of totals, a design of single windows has the errors of its sums.
         width: width in inches, 3 to 30; None: 7.5.
 
     Raises:
@@ -257,8 +258,12 @@ def _label(choice: Design) -> str:
 
 def _std(ranked: StreamPlan, choice: Design, shown: Integers) -> Floats:
     flat = shown.reshape(-1)
-    windows = ranked.best.errors.release == "windows"
-    std = choice.errors.window_std(flat - 1, flat) if windows else choice.errors.std(flat.tolist())
+    if ranked.best.errors.release == "windows":
+        std = choice.errors.window_std(flat - 1, flat)
+    elif choice.errors.release == "windows":  # its totals are sums of its windows
+        std = choice.errors.window_std(np.zeros_like(flat), flat)
+    else:
+        std = choice.errors.std(flat.tolist())
     return np.asarray(std.reshape(shown.shape))
 
 

@@ -296,13 +296,14 @@ def _arrange(
     """
     names = [min(len(shorten(name)), 20) for name in groups]
     longest_label = max(len(f"{end:,.0f}") for ends in scales for end in ends)
+    longest_text = max([*names, *map(len, values)])
     label_width = 0.3 + _VALUE_INCHES * max(4, longest_label)
     most_columns = 3 if len(values) > 8 else 2
     needed = max(letters + 3 + len(value) for letters, value in zip(names, values, strict=True))
     for columns in range(min(most_columns, len(values)), 0, -1):
         panel_width = (width - 0.22) / columns
         room = int((panel_width - 0.1) * _LETTERS)
-        if panel_width >= label_width + 0.9 and room >= max(*names, *map(len, values)):
+        if panel_width >= label_width + 0.9 and room >= longest_text:
             return _Panels(columns, panel_width, label_width, room, has_one_line=room >= needed)
     return _Panels(1, panel_width, label_width, room, has_one_line=True)
 
@@ -353,9 +354,9 @@ def _draw_panel(ax: Axes, curves: Curves, index: int) -> None:
 
     clean(ax, grid="y")
     times = np.asarray(date2num(curves.times), np.float64)  # type: ignore[no-untyped-call]
-    estimates, lower, upper = (
-        part[:, index] for part in (curves.estimates, curves.lower, curves.upper)
-    )
+    estimates = curves.estimates[:, index]
+    lower = curves.lower[:, index]
+    upper = curves.upper[:, index]
     begins = curves.times if curves.starts is None else curves.starts
     starts = np.asarray(date2num(begins), np.float64)  # type: ignore[no-untyped-call]
     middles = (starts + times) / 2
@@ -378,7 +379,9 @@ def _draw_panel(ax: Axes, curves: Curves, index: int) -> None:
             ax.axhline(0, color="#b0b0b0", linewidth=0.8)
             return
         times = np.stack([starts, times], axis=1).ravel()
-        estimates, lower, upper = (np.repeat(part, 2) for part in (estimates, lower, upper))
+        estimates = np.repeat(estimates, 2)
+        lower = np.repeat(lower, 2)
+        upper = np.repeat(upper, 2)
     elif len(times) == 1:  # a single step is not a line
         ax.vlines(times, lower, upper, color=_COLOUR, alpha=0.4, linewidth=4)
         ax.plot(times, estimates, "o", color=_COLOUR)
@@ -420,10 +423,9 @@ def name_times(ax: Axes, curves: Curves, least: int, most: int) -> None:
                 ax.set_xticks(date2num(middles), _align_names(names))  # type: ignore[no-untyped-call]
                 ax.tick_params(axis="x", length=0)
                 return
-    first, last = (
-        time.astype("datetime64[us]").item()
-        for time in ((times if starts is None else starts)[0], times[-1])
-    )
+    first_time = times[0] if starts is None else starts[0]
+    first = first_time.astype("datetime64[us]").item()
+    last = times[-1].astype("datetime64[us]").item()
     low, high = map(float, ax.get_xlim())
     for number in range(most, least - 1, -1):
         locator = AutoDateLocator(minticks=least, maxticks=number)  # type: ignore[no-untyped-call]

@@ -11,8 +11,20 @@ from counton.base.wording import counted
 from counton.cli.exits import ExitCode
 from counton.cli.failures import failed_report, failure, line_of_failed_job
 from counton.cli.job_plan import loss_of
-from counton.cli.print_forms import CONFIDENTIAL, Console, print_json
-from counton.cli.run_report import omitted_row_notes, unlisted_group_notes, user_notes
+from counton.cli.print_forms import (
+    CONFIDENTIAL,
+    Console,
+    ReportLines,
+    print_json,
+    warn_of_weak,
+)
+from counton.cli.run_report import (
+    new_stream_notes,
+    omitted_row_notes,
+    unlisted_group_notes,
+    user_notes,
+)
+from counton.io.input_paths import left_in_folders
 from counton.job.common_options import Job
 from counton.run.dry_run import DryRun, dry_run
 from counton.run.plan_job import PlannedJob, planned_jobs
@@ -23,6 +35,7 @@ from counton.run.spec.terms import SingleTable
 class Rehearsal:
     """A job that a run would carry out."""
 
+    job: Job
     plan: PlannedJob
     result: DryRun
 
@@ -71,7 +84,7 @@ def _rehearse(
             raise job
         if not isinstance(plan, PlannedJob):
             raise plan
-        return Rehearsal(plan, dry_run(job))
+        return Rehearsal(job, plan, dry_run(job))
     except StreamClosedError as error:
         return ClosedStream(error.step)
     except (CountonError, OSError) as error:
@@ -85,6 +98,7 @@ def _print(name: str, outcome: Rehearsal | ClosedStream | FailedJob) -> None:
         case Rehearsal():
             result = outcome.result
             console.write_line(f"{name}: {_release_in_words(result)} {_loss_in_words(outcome)}")
+            _write_remarks(outcome, errors, f"job {name}: ")
             rows = result.confidential_counts()
             notes = [
                 f"rows read: {rows.read:,}",
@@ -100,6 +114,26 @@ def _print(name: str, outcome: Rehearsal | ClosedStream | FailedJob) -> None:
             )
         case FailedJob():
             errors.write_line(line_of_failed_job(name, outcome.message))
+
+
+def _write_remarks(rehearsal: Rehearsal, messages: Console | ReportLines, prefix: str) -> None:
+    """Write what may be wrong with a job, as its first run does.
+
+    Args:
+        rehearsal: the job, and what its run would do.
+        messages: where they are written.
+        prefix: beginning of each message.
+    """
+    result = rehearsal.result
+    unread = left_in_folders(rehearsal.job.events, rehearsal.job.file_format)
+    if unread is not None:
+        messages.write_line(f"{prefix}{unread}")
+    if result.before is not None:
+        return
+    metadata = result.spec.metadata()
+    warn_of_weak(messages, metadata.guarantee, metadata.privacy_unit, prefix)
+    for note in new_stream_notes(metadata, rehearsal.job, result.column_names):
+        messages.write_line(f"{prefix}note: {note}")
 
 
 def _release_in_words(result: DryRun) -> str:
@@ -141,6 +175,8 @@ def _rehearsal_to_dict(outcome: Rehearsal) -> dict[str, Any]:
     windowing = result.spec.terms.windowing
     metadata = result.spec.metadata()
     rows = result.confidential_counts()
+    warnings = ReportLines()
+    _write_remarks(outcome, warnings, "")
     dropped = (
         rows.before_start
         + rows.after_last_window
@@ -156,6 +192,7 @@ def _rehearsal_to_dict(outcome: Rehearsal) -> dict[str, Any]:
         "until": None if is_single_table else windowing.windows.format_moment(result.until),
         "guarantee": metadata.guarantee.to_dict(),
         "privacy_unit": metadata.privacy_unit,
+        "warnings": warnings.lines,
         "plan": outcome.plan.to_dict(),
         "not_private": {
             "rows": rows.read,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -143,10 +144,11 @@ def init(events: str, job_file: Path, force: bool, **job_options: Any) -> None:
     asked_job = whole_job.with_options(**dict.fromkeys(unanswered))
     keys = {name: str(item.alias) for name, item in CountJob.model_fields.items()}
     empty = {keys[name]: with_capital(remark) for name, remark in unanswered.items()}
-    comments = _comments()
+    comments = _comments(look, whole_job)
     if job.every is None:
         comments["every"] += _remark_on_window(str(whole_job.every))
-    save_job(asked_job, job_file, {**comments, **empty}, anew=True, empty=list(empty))
+    comments |= empty
+    save_job(asked_job, job_file, comments, replaces_file=True, empty=list(empty))
     _print_report(asked_job, plan, job_file.name, empty)
 
 
@@ -234,12 +236,18 @@ def _remark_on_window(every: str) -> str:
     return ""
 
 
-def _comments() -> dict[str, str]:
+def _comments(look: FirstLook, job: CountJob) -> dict[str, str]:
     """Return the comments of the job file, by the key that they stand above.
 
     They contain no exact numbers.
+
+    Args:
+        look: columns of the events, and facts about their first rows.
+        job: the job that is written.
     """
     from counton.job.saved_job import HEADING
+    from counton.run.new_job.count_columns import columns_named_as_counts
+    from counton.run.new_job.job_template import remark_on_groups, remark_on_names
 
     comments = {str(item.alias): item.description or "" for item in CountJob.model_fields.values()}
     others = ", ".join(name for name in STATISTIC_NAMES if name != "count")
@@ -251,6 +259,19 @@ def _comments() -> dict[str, str]:
         "Change anything before the first run. After it, options that define the stream are\n"
         "fixed. Paths are relative to the folder of this file."
     )
+    names = filter(str.isprintable, columns_named_as_counts(look.columns, job))
+    count_column = next(names, None)  # others cannot stand in a comment
+    if count_column is not None and job.count_column is None:
+        column = json.dumps(count_column, ensure_ascii=False)
+        comments["statistic"] += (
+            f"\nEach row is counted once. If column {column} has the number of events of a row, "
+            f"remove the # of the next line.\ncount-column = {column}"
+        )
+    groups_remark = remark_on_groups(job)
+    if groups_remark is not None:
+        comments["max-contributions"] += f" {with_capital(groups_remark)}."
+    if job.user is not None:
+        comments["privacy-unit"] = f"{with_capital(remark_on_names(job))}."
     return comments
 
 

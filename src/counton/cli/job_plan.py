@@ -18,6 +18,7 @@ from counton.cli.print_forms import Console, print_json, warn_of_weak
 from counton.job.common_options import Job
 from counton.job.job_file import load_usable, published_to
 from counton.results.privacy_text import protected_in_words
+from counton.results.systematic_errors import left_out_groups_note
 from counton.run.outputs.path_conflicts import refuse_publishing_over
 from counton.run.plan_job import PlannedJob, PlannedNumber, planned_job, planned_jobs
 from counton.statistics.by_group import inner_of
@@ -140,10 +141,11 @@ def _published(plan: PlannedJob) -> str:
     published = _PUBLISHED.get(metadata.series, metadata.series)
     if metadata.half_life is not None:
         half_life = metadata.half_life_in_words
-        return f"the sum in which a window counts half after {half_life}, after each window"
+        noun = metadata.recent_noun
+        return f"the {noun} in which a window counts half after {half_life}, after each window"
     if not metadata.widths:
         return published
-    last = f"the sum of the {metadata.last_windows_in_words}, after each window"
+    last = f"the {metadata.recent_noun} of the {metadata.last_windows_in_words}, after each window"
     return last if metadata.series == "rolling" else f"{published}; and {last}"
 
 
@@ -194,6 +196,9 @@ def _remarks(plan: PlannedJob, how_to_state_rows: str) -> list[str]:
         )
     if plan.bound_note is not None:
         remarks.append(f"Note: {plan.bound_note}")
+    groups_note = left_out_groups_note(metadata)
+    if groups_note is not None:
+        remarks.append(f"Note: {groups_note}")
     return remarks
 
 

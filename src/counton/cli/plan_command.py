@@ -53,7 +53,8 @@ class PlanCommand(TwoPageCommand):
         """Return what messages call the options of jobs and of this command."""
         from counton.cli.command_text import command_words
 
-        return {**command_words(), **super().words()}
+        own_words = {"job_file": "job file", "asked": "WINDOWS"}
+        return {**command_words(), **super().words(), **own_words}
 
 
 @click.command(
@@ -183,14 +184,18 @@ def plan(asked: str | None, **values: Any) -> None:
     that you want. A job file is planned whole: the error of every number of its jobs, and what they
     cost. A statistic is planned by its own command, with --plan. No rows are read.
     """
+    from counton.job.incompatible import refuse_beside_job_file, refuse_of_plan
+
     if asked is not None and asked.endswith(".toml"):
         from counton.cli.job_plan import print_job_plans
 
-        _refuse_options_beside(asked, values)
+        refuse_beside_job_file({**values, "job_file": asked}, allowed=_WITH_JOB_FILE)
         print_job_plans(asked, size=values["expected_rows"], as_json=values["as_json"])
         return
-    if asked is not None:
-        values["windows"] = _number_of_windows(asked, values["windows"])
+    number = None if asked is None else _number_of_windows(asked)
+    refuse_of_plan({**values, "asked": number})
+    if number is not None:
+        values["windows"] = number
     request = _parse_request(values)
     ranked = request.plan()
     _warn_of_weak_guarantee(ranked, request.contribution.unit)
@@ -274,28 +279,13 @@ def _parse_request(values: dict[str, Any]) -> _Request:
     )
 
 
-def _refuse_options_beside(job_file: str, values: dict[str, Any]) -> None:
-    """Refuse options that a job file states for its jobs."""
-    for name, value in values.items():
-        if name not in _WITH_JOB_FILE and value is not None and value is not False:
-            raise InvalidInputError(
-                f"{param(name, value)} does not go with {job_file}, whose jobs state it "
-                "themselves; leave it out"
-            )
-
-
-def _number_of_windows(asked: str, windows: int | None) -> int:
+def _number_of_windows(asked: str) -> int:
     """Return the number of windows that stands in place of an option."""
     digits = asked.replace(",", "").replace("_", "")
     if not digits.isdecimal():
         raise InvalidInputError(
             f"{asked!r} is neither a number of windows nor a job file; give one of them, such as "
             "8760 or nightly.toml"
-        )
-    if windows is not None:
-        raise InvalidInputError(
-            f"{param('windows', windows)} and {asked} both give the number of windows: leave one "
-            "of them out"
         )
     return int(digits)
 
@@ -307,13 +297,6 @@ def _checked_options(values: dict[str, Any]) -> CountJob:
     from counton.job.statistics import CountJob
 
     job_options = {name: values[name] for name in _OF_JOBS if values[name] is not None}
-    if "max_contributions" not in job_options:
-        for name in ("contribution_period", "max_contributions_per_window"):
-            if name in job_options:
-                raise InvalidInputError(
-                    f"{param(name, job_options[name])} needs {param('max_contributions')}; give "
-                    f"it, or leave {param(name)} out"
-                )
     job: CountJob = parse_options(CountJob, job_options)
     refuse_excluded(job)
     return job
@@ -325,27 +308,16 @@ def _check_windows(windows: int | None, expected_windows: int | None) -> None:
             "--windows is missing. Give the number of windows that the stream will have. For a "
             "stream without an end, give --expected-windows, the number of windows to plan for"
         )
-    if windows is not None and expected_windows is not None:
-        raise InvalidInputError(
-            f"--expected-windows {expected_windows} plans a stream without an end, and --windows "
-            f"{windows} gives it an "
-            "end: leave one of them out"
-        )
 
 
 def _check_chart(chart: Path | None, width: float | None) -> None:
-    """Refuse a file whose ending is that of no chart, and a width without a chart."""
+    """Refuse a file whose ending is that of no chart, and a width that no chart can have."""
     if chart is not None:
         from counton.charts.style import check_width
         from counton.run.outputs.output_files import PICTURES, check_output
 
         check_output(chart, PICTURES)
         check_width(width)
-    elif width is not None:
-        raise InvalidInputError(
-            f"--width {width:g} is the width of a chart, and no chart is drawn: give --chart too, "
-            "or leave --width out"
-        )
 
 
 def _names_in(text: str | None) -> tuple[str, ...] | None:
@@ -380,21 +352,6 @@ def _numbers_of(
     from counton.base.exact import exact
     from counton.strategies.workloads import Decayed, sums_of_last_steps
 
-    if (job.series == "decayed") != (half_life is not None):
-        raise InvalidInputError(
-            f"{param('series', 'decayed')} and {param('half_life')} go together: give both, or "
-            "leave both out"
-        )
-    if job.series == "rolling" and last is None:
-        raise InvalidInputError(
-            f"{param('series', 'rolling')} needs {param('last')}: give the number of windows that "
-            "are added up, such as 7"
-        )
-    if job.series in ("per-window", "decayed") and last is not None:
-        raise InvalidInputError(
-            f"{param('series', job.series)} and {param('last')} exclude each other: give "
-            f"{param('series', 'rolling')}, cumulative or both"
-        )
     if half_life is not None:
         return {"workload": Decayed(exact(half_life, param("half_life")))}
     if last is None:

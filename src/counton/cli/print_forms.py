@@ -181,7 +181,8 @@ def with_option_words(message: str) -> str:
 
 def warn_of_guard_beside_state(
     errors: Console,
-    *states: tuple[Any, Any],
+    states: Iterable[tuple[Any, Any]],
+    *,
     option: str = "rollback_guard",
     opened: Callable[[Any], Store | None] = lambda _: None,
 ) -> None:

@@ -139,7 +139,7 @@ def _select(
         if warns_of_guards:
             guards = [(job.state, job.rollback_guard) for job in jobs.values()]
             warn_of_guard_beside_state(
-                messages, *guards, option="rollback-guard of the job file", opened=states.at
+                messages, guards, option="rollback-guard of the job file", opened=states.at
             )
     return _Selection(selected, jobs, jobs_of_run, publish_to, messages)
 

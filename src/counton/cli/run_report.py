@@ -15,13 +15,15 @@ from counton.base.errors import param
 from counton.base.lengths import LATE_DAYS
 from counton.base.look_alikes import shown_beside
 from counton.base.outside_input import read_plain
-from counton.base.wording import counted, plural
+from counton.base.wording import counted
 from counton.job.common_options import Job
+from counton.results.metadata import ReleaseMetadata
 from counton.results.privacy_text import users_note_of
 from counton.results.released_table import last_numbers
 from counton.results.subject_text import size_of_table
-from counton.results.systematic_errors import systematic_errors
+from counton.results.systematic_errors import left_out_groups_note, systematic_errors
 from counton.run.input_notes import differing_rows_note, number_missing
+from counton.run.new_job.count_columns import columns_named_as_counts
 from counton.run.rows.row_numbers import RowNumbers
 from counton.run.run_job import RowCounts, RunResult
 from counton.run.spec.stream_spec import StreamSpec
@@ -37,8 +39,6 @@ from counton.run.spec.terms import (
 from counton.statistics.catalogue import statistic_to_dict
 from counton.windowing.windows import ENDLESS
 
-#: Names of columns that often say how many things a row stands for.
-_COUNT_NAMES = {"count", "counts", "n", "number", "total"}
 #: Most windows of which the report says that they differ.
 _MOST_CHANGED_WINDOWS = 7
 
@@ -476,12 +476,23 @@ def _lines_of(notes: Sequence[tuple[str, int] | RowsNote]) -> list[str]:
     return [note.line() for note in rows_notes if note.number]
 
 
+def new_stream_notes(
+    metadata: ReleaseMetadata, job: Job, column_names: Collection[str]
+) -> list[str]:
+    """Return sentences on what may be wrong with the job of a new stream. No row decides them.
+
+    Args:
+        metadata: the description of the stream.
+        job: the job.
+        column_names: names of the columns of its rows.
+    """
+    notes = (left_out_groups_note(metadata), count_column_note(column_names, job))
+    return [note for note in notes if note is not None]
+
+
 def count_column_note(column_names: Collection[str], job: Job) -> str | None:
     """Return a sentence on a column that seems to say how many things a row stands for, while a job
     counts each row as one; None if there is none.
-
-    Such a column is called ``count`` or the like, ends with ``count``, or has the plural of the
-    protected unit or the file's name for its own.
 
     >>> from counton.job.statistics import CountJob
     >>> job = CountJob(events="rides.csv", time="at", group_by="site", privacy_unit="car")
@@ -493,15 +504,7 @@ def count_column_note(column_names: Collection[str], job: Job) -> str | None:
     """
     if job.statistic != "count" or job.has_stated("count_column"):
         return None
-    used = {job.time, job.value_of("user"), job.row_id, *(job.value_of("group_by") or ())}
-    names = {*_COUNT_NAMES, plural(str(job.privacy_unit or "n")).lower()}
-    if isinstance(job.events, str | Path):
-        names.add(Path(job.events).stem.lower())
-    candidates = [
-        name
-        for name in column_names
-        if name not in used and (name.lower() in names or name.lower().endswith("_count"))
-    ]
+    candidates = columns_named_as_counts(column_names, job)
     if not candidates:
         return None
     column = candidates[0]

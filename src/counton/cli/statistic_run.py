@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from counton.base.errors import CountonError, MissingOptionError, hide_secrets, param, translate
-from counton.base.wording import counted
+from counton.base.wording import counted, plural
 from counton.cli.command_text import CommandActions, command_words
 from counton.cli.exits import ExitCode
 from counton.cli.print_forms import (
@@ -28,9 +28,9 @@ from counton.cli.print_forms import (
 )
 from counton.cli.privacy_words import privacy_line
 from counton.cli.run_report import (
-    count_column_note,
     distinct_lines,
     json_report,
+    new_stream_notes,
     next_window_line,
     operator_notes,
     progress_line,
@@ -147,7 +147,7 @@ def run_and_report(
     quarantined_before = distinct_lines(quarantine)
     if not prefix:
         guard_paths = (job.state, job.rollback_guard)
-        warn_of_guard_beside_state(messages, guard_paths, option="--rollback-guard")
+        warn_of_guard_beside_state(messages, [guard_paths], option="--rollback-guard")
     try:
         result = _run(job, asks=asks)
     except CountonError:
@@ -203,9 +203,8 @@ def _write_remarks(result: RunResult, messages: Console | ReportLines, prefix: s
         return
     metadata = result.spec.metadata()
     warn_of_weak(messages, metadata.guarantee, metadata.privacy_unit, prefix)
-    remark = count_column_note(result.column_names, result.job)
-    if remark is not None:
-        messages.write_line(f"{prefix}note: {remark}")
+    for note in new_stream_notes(metadata, result.job, result.column_names):
+        messages.write_line(f"{prefix}note: {note}")
 
 
 def print_result(console: Console, result: RunResult, names: Mapping[str, str]) -> None:
@@ -289,10 +288,12 @@ def ask_before_first_release(prepared: PreparedRun, ended: EndedWindows, console
         now = counted(ended.last, windows.noun)
         series = _SERIES_TEXT.get(metadata.series, metadata.series)
         if metadata.widths:
-            last = f"sums of the {metadata.last_windows_in_words}"
+            nouns = plural(metadata.recent_noun)
+            last = f"{nouns} of the {metadata.last_windows_in_words}"
             series = last if metadata.series == "rolling" else f"{series}, and {last},"
         if metadata.half_life is not None:
-            series = f"decayed sums with a half-life of {metadata.half_life_in_words}"
+            nouns = plural(metadata.recent_noun)
+            series = f"decayed {nouns} with a half-life of {metadata.half_life_in_words}"
         subject += f": {series} {length}, {now} now"
     guarantee = str(metadata.guarantee)
     loss = guarantee.partition(" with ")[2] or guarantee

@@ -53,7 +53,7 @@ def verify(
                 f"the rollback guard now accepts this copy of {accepted!r} as the newest"
             )
     releases = verify_state(state, stream, key=key, rollback_guard=rollback_guard)
-    warn_of_guard_beside_state(errors, (state, rollback_guard))
+    warn_of_guard_beside_state(errors, [(state, rollback_guard)])
     is_wrong = any(release.problems for release in releases)
     is_skipped = any(release.skipped for release in releases)
     if as_json:

@@ -22,7 +22,7 @@ from counton.privacy import ContributionBound, Guarantee
 
 if TYPE_CHECKING:
     from counton.base.arrays import Floats
-    from counton.strategies.workloads import Part, RecentWorkload
+    from counton.strategies.workloads import Decayed, Part, RecentWorkload
 
 
 class PublicNumbers:
@@ -201,9 +201,92 @@ class StepRelease(PublicNumbers):
         if self.between is not None:
             now, earlier = (release.part(of, design) for release in self.between)
             return now.since(earlier)
-        value = np.asarray(of(np.asarray(self.value)))
-        std = self.std if design is self._design else float(design.errors.in_data_units(self.std))
-        return StepRelease(self.step, value if value.ndim else value.item(), std, design)
+        value, std = _part_of(self, of, design)
+        return StepRelease(self.step, value, std, design)
+
+
+def _part_of(
+    release: StepRelease, of: Callable[[NDArray[Any]], Any], design: Design
+) -> tuple[Any, float]:
+    """Return the values of some cells of a release, and the standard deviation of their noise."""
+    value = np.asarray(of(np.asarray(release.value)))
+    std = release.std
+    if design is not release._design:
+        std = float(design.errors.in_data_units(std))
+    return value if value.ndim else value.item(), std
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SpanRelease(StepRelease):
+    """The sum of the released numbers of several consecutive steps, each released alone.
+
+    Attributes:
+        start: the step after which the sum begins.
+
+    >>> from counton import Counter, Key, PureDP
+    >>> from counton.strategies import Independent
+    >>> counter = Counter(Independent(30), PureDP(1), key=Key.generate(), name="visits")
+    >>> releases = counter.release_many([20] * 30)
+    >>> week = releases.span(23, 30)
+    >>> week.ends, week.value == releases.values[23:].sum(), round(week.std / releases[0].std, 2)
+    ((23, 30), True, 2.65)
+    """
+
+    start: int = field(default=0, kw_only=True)
+
+    @property
+    @override
+    def ends(self) -> tuple[int, int]:
+        return self.start, self.step
+
+    @override
+    def since(self, earlier: StepRelease) -> StepRelease:
+        raise InvalidInputError(
+            "a sum of several steps is not subtracted from another: ask for the steps of both"
+        )
+
+    @override
+    def part(self, of: Callable[[NDArray[Any]], Any], design: Design) -> SpanRelease:
+        value, std = _part_of(self, of, design)
+        return replace(self, value=value, std=std, _design=design)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DecayedRelease(StepRelease):
+    """The decayed sum of each cell after one step, in which older steps count less.
+
+    It is computed from the totals of all steps so far.
+
+    Attributes:
+        factor: the weight of a step, divided by the weight of the next step.
+
+    >>> from counton import Counter, Decayed, Key, ZCDP
+    >>> counter = Counter(Decayed(7).root(365), ZCDP(0.5), key=Key.generate(), name="visits")
+    >>> releases = counter.release_many([20] * 30)
+    >>> decayed = releases.decayed(Decayed(7))[-1]
+    >>> decayed.step, decayed.std < releases[-1].std
+    (30, True)
+    """
+
+    factor: float = field(default=0.5, kw_only=True)
+
+    @override
+    def interval(self, confidence_level: float = 0.95) -> tuple[Any, Any]:
+        errors = self._design.errors
+        half = errors.decayed_halfwidths(self.std, self.factor, confidence_level)
+        low, high = _around(np.asarray(self.value), half)
+        return (low, high) if low.ndim else (low.item(), high.item())
+
+    @override
+    def since(self, earlier: StepRelease) -> StepRelease:
+        raise InvalidInputError(
+            "decayed sums are not subtracted from each other: read the number of each step"
+        )
+
+    @override
+    def part(self, of: Callable[[NDArray[Any]], Any], design: Design) -> DecayedRelease:
+        value, std = _part_of(self, of, design)
+        return replace(self, value=value, std=std, _design=design)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -287,6 +370,45 @@ class Releases(PublicNumbers):
             InvalidInputError: no workload, or releases that do not begin with step 1.
         """
         return RecentNumbers.of(self, workload)
+
+    def span(self, start: int, stop: int) -> SpanRelease:
+        """Return the sum of the numbers of some steps, each of which was released alone.
+
+        Args:
+            start: the step after which the sum begins.
+            stop: the last step.
+
+        Raises:
+            InvalidInputError: the strategy releases totals, or these are not all releases so far.
+        """
+        design = self._design
+        if design.strategy.facts.workload != "windows" or self.steps[:1] != range(1, 2):
+            raise InvalidInputError(
+                "a span adds up numbers of single steps from step 1 on: of totals, subtract an "
+                "earlier release"
+            )
+        value = self.values[start:stop].sum(axis=0)
+        std = float(design.errors.window_std(start, stop))
+        value = value if design.shape else value.item()
+        return SpanRelease(stop, value, std, design, start=start)
+
+    def decayed(self, workload: Decayed) -> list[DecayedRelease]:
+        """Return the decayed sums of all cells after each step.
+
+        Args:
+            workload: how fast the weight of a step falls.
+
+        Raises:
+            InvalidInputError: `recent` refuses the workload, or these releases.
+        """
+        numbers = self.recent(workload)
+        (part,) = workload.parts
+        values = numbers.values[part.name]
+        stds = numbers.std(part.name).tolist()
+        return [
+            DecayedRelease(step, value, std, self._design, factor=part.factor)
+            for step, value, std in zip(self.steps, values, stds, strict=True)
+        ]
 
     def interval(self, confidence_level: float = 0.95) -> tuple[NDArray[Any], NDArray[Any]]:
         """Return the ends of intervals around the released values, shaped like ``values``.

@@ -282,10 +282,7 @@ class Errors:
         for part in self._recent_parts():
             if part.factor < 1:
                 std = np.sqrt(self._recent_variances([part], stops))
-                half = smooth_halfwidth(std, self.distribution, confidence_level)
-                # Each step's own number is a difference of two rounded releases.
-                rounding = 2 * float(window_rounding(self.strategy, 0, 1)) / (1 - part.factor)
-                half = half + rounding * 2.0**-self.strategy.facts.fraction_bits
+                half = self._decayed_halfwidths(std, part.factor, confidence_level)
                 halfwidths[part.name] = np.asarray(self.in_data_units(half))
                 continue
             starts = np.zeros_like(stops)
@@ -293,6 +290,35 @@ class Errors:
                 starts = np.maximum(stops - part.width, 0)
             halfwidths[part.name] = self.window_halfwidths(starts, stops, confidence_level)
         return halfwidths
+
+    def decayed_halfwidths(
+        self, std: Any, factor: float, confidence_level: float = 0.95, *, cells: int = 1
+    ) -> Floats:
+        """Return half-widths of weighted sums of cells, each cell with its decayed sum.
+
+        Args:
+            std: standard deviations of the noise in the weighted sums, in data units.
+            factor: the weight of a step, divided by the weight of the next step.
+            confidence_level: coverage of each interval, above 0 and at most 1 - 1e-9.
+            cells: number of cells in a sum. The squares of their weights add up to at most 1.
+
+        Raises:
+            InvalidInputError: the level is outside (0, 1 - 1e-9].
+        """
+        own = np.asarray(std, np.float64) / float(self.in_data_units(1.0))
+        half = self._decayed_halfwidths(own, factor, confidence_level, cells=cells)
+        return np.asarray(self.in_data_units(half), np.float64)
+
+    def _decayed_halfwidths(
+        self, std: Floats, factor: float, confidence_level: float, *, cells: int = 1
+    ) -> Floats:
+        """Return what `decayed_halfwidths` does; both are in multiples of the resolution."""
+        half = smooth_halfwidth(std, self.distribution, confidence_level)
+        # Each step's own number is a difference of two rounded releases. By Cauchy and Schwarz,
+        # rounding moves a sum of several cells by at most this.
+        rounding = 2 * float(window_rounding(self.strategy, 0, 1)) / (1 - factor)
+        rounding *= math.sqrt(cells)
+        return np.asarray(half + rounding * 2.0**-self.strategy.facts.fraction_bits)
 
     def _recent_parts(self) -> Sequence[Part]:
         if self.of.workload is None:

@@ -173,16 +173,16 @@ class SeriesOptions(Section):
 
 
 class RollingSeriesOptions(Section):
-    """The released series of counts and sums, which may be of the last windows."""
+    """The released series of counts, sums and averages, which may be of the last windows."""
 
     heading = "Mechanism"
     scope = STREAM
 
     series: Literal["cumulative", "per-window", "both", "rolling", "decayed"] | None = option(
-        "Which numbers to publish; rolling: sums of the last windows. [default: cumulative]", OFTEN
+        "Which numbers to publish; rolling: of the last windows. [default: cumulative]", OFTEN
     )
     last: v.Lengths | None = option(
-        "Publish the sum of the windows in this last time, as in 7d, or several: 1d,7d,28d."
+        "Publish the sum or average of this last time, as in 7d, or several: 1d,7d,28d."
     )
     half_life: v.Length | None = option(
         "With series decayed: length of time after which a window counts half, as in 7d."

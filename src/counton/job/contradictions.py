@@ -6,9 +6,9 @@ values are. It raises what the functions of this file yield.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from counton.base.distributions import BoundedChange
 from counton.base.errors import InvalidInputError, param
@@ -18,6 +18,7 @@ from counton.base.strategy_names import FAMILIES, PAPERS, PUBLISHED, StrategyFam
 from counton.io.input_paths import is_database, moments_named
 from counton.job.common_options import Job
 from counton.job.messages import show_option
+from counton.job.option_fields import RUN_ONLY, has_mark
 from counton.job.values import LATEST_ROW, NOW
 from counton.privacy.contribution import base_unit, names_other_period
 
@@ -33,8 +34,15 @@ _OF_USERS = ("distinct", "reach")
 _OF_OWN_GROUPS = ("top-k", "hierarchy", "contingency", "ranges")
 #: Statistics whose cells are the published numbers.
 _ADDITIVE = ("count", "sum", "distinct")
-#: Statistics of which no number is a number of rows.
-_WITHOUT_ROWS = ("sum", "average", "moments", "quantiles")
+#: Statistics of a report whose margin of error is one of values or ranks, not of numbers of rows.
+_MARGIN_WITHOUT_ROWS = ("sum", "average", "moments", "quantiles")
+#: Values of options for runs alone that mean the same as leaving the option out.
+_USUAL_VALUES: Mapping[str, object] = {
+    "separator": ",",
+    "decimal": ".",
+    "bad_rows": "fail",
+    "max_bad_rows": 1000,
+}
 #: Most characters of a query in a message.
 _SHOWN_QUERY = 40
 
@@ -46,6 +54,7 @@ def contradictions(job: Job) -> Iterator[str]:
         job: a job of a new stream, or a later job that was completed from its stream.
     """
     yield from _of_user_columns(job)
+    yield from _of_value_columns(job)
     yield from contradictions_of_source(job, job.events)
     yield from _of_query(job)
     yield from _of_strategy_name(job)
@@ -83,11 +92,56 @@ def contradictions_of_outputs(job: Job) -> Iterator[str]:
     Args:
         job: a job of a new stream, or a later job that was completed from its stream.
     """
-    own = _own_statistic(job)
-    if own is not None and not own.additive and job.chart is not None:
+    own_statistic = _own_statistic(job)
+    if own_statistic is not None and not own_statistic.additive and job.chart is not None:
         yield (
             f"{param('chart', str(job.chart))} draws counts and sums over time, and this is "
             f"{job.name_of_statistic()}: leave it out, and draw the table"
+        )
+
+
+def contradictions_of_service(job: Job, *, is_new: bool) -> Iterator[str]:
+    """Yield what is wrong with options that a service decides itself.
+
+    Args:
+        job: a job.
+        is_new: whether the job begins a stream, so that it states all options.
+    """
+    fields = type(job).model_fields
+    for name, value in job.stated_options().items():
+        if name == "events" or value == _USUAL_VALUES.get(name):
+            continue
+        if has_mark(fields[name], RUN_ONLY):
+            yield (
+                f"{show_option(name, value)} cannot be used in a service, because it is for runs "
+                "over files. Leave it out"
+            )
+    if job.until is not None:
+        reason = "time goes on"
+        if job.until == LATEST_ROW:
+            reason = "the newest event belongs to a user"
+        yield (
+            f"{param('until', job.until)} cannot be used in a service, which releases by its "
+            f"clock, because {reason}. Leave it out"
+        )
+    if is_new and job.time is None:
+        yield (
+            "A job without a column of times cannot be used in a service, because a service "
+            f"releases at the end of each window. Give {param('time')}, or use counton run"
+        )
+
+
+def contradictions_of_streaming(job: Job) -> Iterator[str]:
+    """Yield what is wrong with options that the rows of a streaming frame decide.
+
+    Args:
+        job: a job.
+    """
+    if job.until not in (None, LATEST_ROW):
+        yield (
+            f"{param('until', job.until)} cannot be used with a streaming frame, because its "
+            "newest event determines which windows have ended. Leave it out, or give "
+            f"{param('until', LATEST_ROW)}"
         )
 
 
@@ -190,6 +244,27 @@ def _of_user_columns(job: Job) -> Iterator[str]:
             f"Give {param('user')}, and {param('max_contributions')}, how many rows of one user "
             "count"
         )
+
+
+def _of_value_columns(job: Job) -> Iterator[str]:
+    """Yield what is wrong with a column of values that is named twice."""
+    option_of_column: dict[str, str] = {}
+    for option in ("columns", "levels", "label", "count_column"):
+        value = job.value_of(option)
+        for column in [value] if isinstance(value, str) else value or ():
+            other = option_of_column.get(column)
+            option_of_column[column] = option
+            if other == option:
+                yield (
+                    f"{show_option(option, value)} names the column {column!r} twice. Name each "
+                    "column only once"
+                )
+            elif other is not None:
+                yield (
+                    f"{show_option(option, value)} cannot be used with "
+                    f"{show_option(other, job.value_of(other))}, because a column has one meaning. "
+                    "Name another column"
+                )
 
 
 def contradictions_of_source(job: Job, events: object) -> Iterator[str]:
@@ -304,20 +379,23 @@ def _of_strategy_name(job: Job) -> Iterator[str]:
             continue
         made_for = "single windows" if family.windows else "totals"
         yield (
-            f"{shown} is made for {made_for}, and does not go with {_series_option(job)}. "
-            "Leave one of them out"
+            f"{shown} cannot be used with {_series_option(job)}, because this strategy is made for "
+            f"{made_for}. Leave one of them out"
         )
     if not families and name != PUBLISHED:
         return
     is_endless = any(family.is_endless for family in families)
     if job.expected_windows is not None and not is_endless:
         yield (
-            f"{shown} has a last window, and does not go with "
-            f"{param('expected_windows', job.expected_windows)}. Leave one of them out"
+            f"{shown} cannot be used with {param('expected_windows', job.expected_windows)}, "
+            "because this strategy has a last window. Leave one of them out"
         )
     length = _length_option(job)
     if is_endless and length is not None:
-        yield f"{shown} has no last window, and does not go with {length}. Leave one of them out"
+        yield (
+            f"{shown} cannot be used with {length}, because this strategy has no last window. "
+            "Leave one of them out"
+        )
     if name in FAMILIES:
         yield from _of_family(job, name, FAMILIES[name])
 
@@ -335,8 +413,8 @@ def _of_family(job: Job, name: str, families: tuple[StrategyFamily, ...]) -> Ite
         families = tuple(family for family in families if family.is_simple)
         if not families:
             yield (
-                f"{shown} publishes fractions, and does not go with {param('simple', True)}. "
-                "Leave one of them out"
+                f"{shown} cannot be used with {param('simple', True)}, because this strategy "
+                "publishes fractions. Leave one of them out"
             )
         return
     families = tuple(family for family in families if not family.only_simple)
@@ -344,8 +422,9 @@ def _of_family(job: Job, name: str, families: tuple[StrategyFamily, ...]) -> Ite
     fewest = min(family.fewest_steps for family in families)
     if n_steps is not None and n_steps < fewest:
         yield (
-            f"{shown} is made for at least {fewest:,} windows, and does not go with "
-            f"{_length_option(job)}. Give {param('simple', True)}, or leave {param('strategy')} out"
+            f"{shown} cannot be used with {_length_option(job)}, because this strategy is made for "
+            f"at least {fewest:,} windows. Give {param('simple', True)}, or leave "
+            f"{param('strategy')} out"
         )
 
 
@@ -365,8 +444,8 @@ def _of_strategy_object(job: Job) -> Iterator[str]:
         release = RELEASE_FORMS.get(job.value_of("series") or "cumulative", release)
     if strategy.facts.workload != release:
         yield (
-            f"{param('strategy')} is {strategy!r}, made for {strategy.facts.workload}, and does "
-            f"not go with {_series_option(job)}; leave one of them out"
+            f"{param('strategy', repr(strategy))} cannot be used with {_series_option(job)}, "
+            f"because this strategy is made for {strategy.facts.workload}. Leave one of them out"
         )
 
 
@@ -520,12 +599,12 @@ class _Member(NamedTuple):
 
 def _members_of(job: Job) -> dict[str, _Member]:
     """Return the statistics of a report by name; none if the job is of another statistic."""
-    stated = job.value_of("statistics") or {}
-    members = {name: _member_of(options) for name, options in stated.items()}
-    own = _own_statistic(job)
-    if own is None:
+    options_by_name = job.value_of("statistics") or {}
+    members = {name: _member_of(options) for name, options in options_by_name.items()}
+    own_statistic = _own_statistic(job)
+    if own_statistic is None:
         return members
-    for name, statistic in own.statistics.items():
+    for name, statistic in own_statistic.statistics.items():
         inner = getattr(statistic, "inner", statistic)
         counts_rows = inner.counts_rows or inner.counts_users or inner.is_table
         members[name] = _Member(
@@ -543,14 +622,14 @@ def _member_of(options: Section) -> _Member:
     return _Member(
         highest_rank=max(ranks) if statistic in _OF_USERS else 0,
         has_groups=statistic in _OF_OWN_GROUPS or options.value_of("group_by") is not None,
-        counts_rows=statistic not in _WITHOUT_ROWS,
+        counts_rows=statistic not in _MARGIN_WITHOUT_ROWS,
     )
 
 
 def _counts_users(job: Job) -> bool:
     """Return whether numbers count users, each in the window of a first row."""
-    own = _own_statistic(job)
-    if job.statistic == "reach" or (own is not None and own.counts_users):
+    own_statistic = _own_statistic(job)
+    if job.statistic == "reach" or (own_statistic is not None and own_statistic.counts_users):
         return True
     return any(member.highest_rank for member in _members_of(job).values())
 
@@ -578,76 +657,92 @@ def _own_statistic(job: Job) -> AccumulatorStatistic | None:
     """Return a statistic that counton does not name; None if its parsing refuses it."""
     from counton.statistics import AccumulatorStatistic
 
-    own = job.own_statistic()
-    return own if isinstance(own, AccumulatorStatistic) and not own.ordered else None
+    statistic = job.own_statistic()
+    is_usable = isinstance(statistic, AccumulatorStatistic) and not statistic.ordered
+    return cast("AccumulatorStatistic", statistic) if is_usable else None
 
 
 def _of_own_statistic(job: Job) -> Iterator[str]:
     """Yield what is wrong with options beside a statistic that counton does not name."""
-    own = _own_statistic(job)
-    if own is None:
+    from counton.job.custom_statistic import OwnStatisticJob
+
+    statistic = _own_statistic(job)
+    if statistic is None:
         return
-    if own.counts_users and not job.has_stated("user"):
+    if statistic.counts_users and not job.has_stated("user"):
         yield (
-            f"{own!r} counts users; give {param('user')}, the column that names the user of a row"
+            f"{statistic!r} counts users, and no column names them. Give {param('user')}, the "
+            "column that names the user of a row"
         )
-    if own.counts_units:
+    if statistic.counts_units:
         for name in ("user", "row_id"):
             if job.has_stated(name):
                 yield (
-                    f"{param(name, job.value_of(name))} does not go with {own!r} of "
-                    "counts: a row may stand for many users; leave one of them out"
+                    f"{param(name, job.value_of(name))} cannot be used with {statistic!r} of "
+                    "counts, because a row may belong to many users. Leave one of them out"
                 )
-    row = own.contribution(batched=True)
+    row = statistic.contribution(batched=True)
     most_a_window = job.value_of("max_contributions_per_window")
     if job.has_stated("user") and row.relation == "replace":
         yield (
-            f"{param('user')} hides whether a user is in the data, but {own!r} hides only the "
-            "values of rows; leave one of them out"
+            f"{param('user')} cannot be used with {statistic!r}, because this statistic hides the "
+            "values of rows, not whether a user is in the data. Leave one of them out"
         )
     if row.pattern is not None and most_a_window is not None:
         yield (
-            f"{param('max_contributions_per_window', most_a_window)} is only for counts and sums, "
-            "and here each row changes several numbers; leave it out"
+            f"{param('max_contributions_per_window', most_a_window)} cannot be used with "
+            f"{statistic!r}, because a row of this statistic changes several numbers. Leave "
+            f"{param('max_contributions_per_window')} out"
         )
-    yield from _of_corrections(job, own)
-    yield from _of_shown_numbers(job, own)
-    if job.expiring and own.statistics:
+    assert isinstance(job, OwnStatisticJob)
+    columns = job.column_names
+    if statistic.own_columns is not None:
+        columns = statistic.own_columns.names
+    if len(columns) != len(statistic.parts):
+        names_of_parts = ", ".join(part.name for part in statistic.parts) or "none"
         yield (
-            f"{param('expiring', True)} does not go with {own!r}: a report shares a budget that "
-            "does not fade; leave one of them out"
+            f"{param('columns')} are {', '.join(columns) or 'none'}, but {statistic!r} reads "
+            f"{len(statistic.parts)} columns besides time, group and user: {names_of_parts}. Name "
+            "one column for each"
         )
-    if own.additive and job.value_of("over"):
+    yield from _of_corrections(job, statistic)
+    yield from _of_shown_numbers(job, statistic)
+    if job.expiring and statistic.statistics:
         yield (
-            f"{param('over', job.value_of('over'))} shows numbers of the last windows together, "
-            f"but {own!r} shows totals and single windows: leave it out, and ask the release for "
-            "the sum of some windows"
+            f"{param('expiring', True)} cannot be used with {statistic!r}, because the statistics "
+            "of a report share a budget that does not expire. Leave one of them out"
+        )
+    if statistic.additive and job.value_of("over"):
+        yield (
+            f"{param('over', job.value_of('over'))} cannot be used with {statistic!r}, because "
+            "this statistic publishes totals and single windows only. Leave it out, and ask the "
+            "release for the sum of some windows"
         )
 
 
-def _of_corrections(job: Job, own: AccumulatorStatistic) -> Iterator[str]:
+def _of_corrections(job: Job, statistic: AccumulatorStatistic) -> Iterator[str]:
     """Yield what is wrong with covered changes of rows, beside a statistic of the user's own."""
     if job.max_corrections is None:
         return
-    row = own.contribution(batched=True)
+    row = statistic.contribution(batched=True)
     is_proven = isinstance(row.pattern, BoundedChange | None) and row.every is None
     is_proven &= row.relation != "replace"
     if job.has_stated("user"):
-        is_proven &= row.pattern is None and not own.counted_ranks
+        is_proven &= row.pattern is None and not statistic.counted_ranks
     if not is_proven:
         yield (
-            f"{param('max_corrections', job.max_corrections)} is not proven for {own!r}, whose "
-            "rows do not change one cell each. Leave it out"
+            f"{param('max_corrections', job.max_corrections)} cannot be used with {statistic!r}, "
+            "because corrections are proven for rows that change one cell each. Leave it out"
         )
 
 
-def _of_shown_numbers(job: Job, own: AccumulatorStatistic) -> Iterator[str]:
+def _of_shown_numbers(job: Job, statistic: AccumulatorStatistic) -> Iterator[str]:
     """Yield what is wrong with the numbers to show of a statistic of the user's own."""
     shares = job.value_of("shares")
     names = job.value_of("ask") or () if shares is None else map(float, shares)
     try:
         for name in names:
-            own.check_asked(name)
+            statistic.check_asked(name)
     except InvalidInputError as error:
         yield error.template
 
@@ -657,8 +752,8 @@ def _of_accuracy(job: Job) -> Iterator[str]:
     """Yield what is wrong with a wanted accuracy, beside the statistic."""
     if job.margin_of_error is None:
         return
-    own = _own_statistic(job)
-    is_additive = job.statistic in _ADDITIVE if own is None else own.additive
+    own_statistic = _own_statistic(job)
+    is_additive = job.statistic in _ADDITIVE if own_statistic is None else own_statistic.additive
     has_last = job.allowed_lateness is None or job.windows is not None or is_additive
     if job.expected_rows is not None and not has_last:
         yield (

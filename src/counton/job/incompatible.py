@@ -8,8 +8,9 @@ refused there.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from counton.base.errors import InvalidInputError, param
 from counton.base.series import WITH_LAST
@@ -18,7 +19,9 @@ from counton.job.contradictions import (
     contradictions,
     contradictions_of_form,
     contradictions_of_outputs,
+    contradictions_of_service,
     contradictions_of_source,
+    contradictions_of_streaming,
 )
 from counton.job.messages import show_option
 
@@ -28,35 +31,54 @@ class IncompatibleOptionsError(InvalidInputError):
 
 
 @dataclass(frozen=True)
+class CommandOptions:
+    """Options of a command that has no job, for the conditions of this file.
+
+    Attributes:
+        values: values of all options by name; None, or False, of an option that is not stated.
+    """
+
+    values: Mapping[str, Any]
+
+    def value_of(self, option: str) -> Any:
+        """Return the value of an option; None if the command has no such option."""
+        return self.values.get(option)
+
+
+@dataclass(frozen=True)
 class Condition:
-    """A fact about the options of a job.
+    """A fact about the options of a job, or of a command.
 
     Attributes:
         option: name of an option, which is stated.
         values: values of which the option has one; empty: any value.
         excluded: values of which the option has none.
-        beside: another condition that holds too.
+        further_condition: another condition that holds too; None: there is none.
     """
 
     option: str
     values: tuple[str, ...] = ()
     excluded: tuple[str, ...] = ()
-    beside: Condition | None = None
+    further_condition: Condition | None = None
 
-    def holds(self, job: Job) -> bool:
-        """Return whether the condition holds for a job."""
-        if self.beside is not None and not self.beside.holds(job):
+    def holds(self, options: Job | CommandOptions) -> bool:
+        """Return whether the condition holds for some options."""
+        if self.further_condition is not None and not self.further_condition.holds(options):
             return False
-        value = job.value_of(self.option)
+        value = options.value_of(self.option)
         if not is_stated(value):
             return False
         text = str(value)
         return text not in self.excluded and (not self.values or text in self.values)
 
-    def show(self, job: Job) -> str:
-        """Return the options of the condition with the values that a job states."""
-        shown = show_option(self.option, job.value_of(self.option))
-        return shown if self.beside is None else f"{shown} with {self.beside.show(job)}"
+    def show(self, options: Job | CommandOptions) -> str:
+        """Return the options of the condition with their stated values."""
+        shown = show_option(self.option, options.value_of(self.option))
+        return (
+            shown
+            if self.further_condition is None
+            else f"{shown} with {self.further_condition.show(options)}"
+        )
 
 
 def stated(option: str) -> Condition:
@@ -76,7 +98,7 @@ def differs(option: str, *values: str) -> Condition:
 
 def both(first: Condition, second: Condition) -> Condition:
     """Return the condition that two conditions hold."""
-    return Condition(first.option, first.values, first.excluded, beside=second)
+    return Condition(first.option, first.values, first.excluded, further_condition=second)
 
 
 @dataclass(frozen=True)
@@ -106,6 +128,7 @@ def _needs(condition: Condition, *others: Condition, because: str) -> Need:
 
 
 _DISCOVERS = equals("unlisted_groups", "discover")
+_IS_AVERAGE = equals("statistic", "average")
 _IS_DISTINCT = equals("statistic", "distinct")
 _IS_REACH = equals("statistic", "reach")
 _IS_REPORT = equals("statistic", "report")
@@ -115,7 +138,7 @@ _OF_LAST_WINDOWS = stated("last")
 _IS_DECAYED = equals("series", "decayed")
 _OF_RECENT_WINDOWS = (_OF_LAST_WINDOWS, equals("series", "rolling"), _IS_DECAYED)
 _CHOSEN_STRATEGY = differs("strategy", "auto")
-#: Statistics of which one row changes several numbers.
+#: Statistics whose contribution bound is a pattern: a row changes several measured numbers.
 _OF_SEVERAL_NUMBERS = equals(
     "statistic",
     *("average", "quantiles", "moments", "report", "hierarchy", "contingency", "ranges"),
@@ -137,8 +160,8 @@ _OF_WINDOWS = (
     stated("half_life"),
 )
 
-EXCLUSIONS: tuple[Exclusion, ...] = (
-    # Windows
+#: Options about the number of windows and about sums of recent windows, which plans have too.
+_EXCLUSIONS_OF_LENGTH = (
     _excludes(
         stated("expected_windows"),
         stated("windows"),
@@ -146,13 +169,43 @@ EXCLUSIONS: tuple[Exclusion, ...] = (
     ),
     _excludes(
         stated("expected_windows"),
-        stated("allowed_lateness"),
-        because="each revised window has noise of its own",
+        equals("series", "per-window", "period-to-date"),
+        because="a stream without an end releases totals only",
     ),
+)
+_EXCLUSIONS_OF_LAST = (
+    _excludes(
+        _OF_LAST_WINDOWS,
+        equals("series", "per-window"),
+        because="a single window is one of the lengths of rolling sums",
+    ),
+    _excludes(_OF_LAST_WINDOWS, _IS_DECAYED, because="noise is planned for one kind of sum"),
+)
+_NEEDS_OF_SERIES = (
+    _needs(
+        equals("series", "rolling"),
+        _OF_LAST_WINDOWS,
+        because="the number of windows that are added up must be stated",
+    ),
+    _needs(
+        _IS_DECAYED,
+        stated("half_life"),
+        because="the speed at which weights of windows fall must be stated",
+    ),
+    _needs(
+        stated("half_life"),
+        _IS_DECAYED,
+        because="only decayed sums have weights",
+    ),
+)
+
+EXCLUSIONS: tuple[Exclusion, ...] = (
+    # Windows
+    *_EXCLUSIONS_OF_LENGTH,
     _excludes(
         stated("expected_windows"),
-        equals("series", "per-window", "period-to-date"),
-        because="a stream without an end releases totals",
+        stated("allowed_lateness"),
+        because="each revised window has its own noise, so its error depends on no length",
     ),
     _excludes(
         stated("expected_windows"),
@@ -162,7 +215,7 @@ EXCLUSIONS: tuple[Exclusion, ...] = (
     _excludes(
         stated("expected_windows"),
         stated("max_corrections"),
-        because="changes are proven for a known number of windows",
+        because="corrections are proven for a known number of windows only",
     ),
     _excludes(
         stated("expiring"),
@@ -173,27 +226,29 @@ EXCLUSIONS: tuple[Exclusion, ...] = (
         stated("expiring"),
         stated("allowed_lateness"),
         stated("max_corrections"),
-        because="its loss by age is proven for rows that count once",
+        because="the loss of an expiring stream is proven for rows that count once",
     ),
     _excludes(
         stated("expiring"),
         _CHOSEN_STRATEGY,
         stated("metric"),
         stated("simple"),
-        because="it has a strategy of its own",
+        because="an expiring stream has its own strategy",
     ),
     _excludes(
         stated("expiring"),
         *_OF_RECENT_WINDOWS,
-        because="it has a strategy of its own",
+        because="an expiring stream has its own strategy",
     ),
     _excludes(
         stated("expiring"),
         stated("delta"),
-        because="its loss by age is epsilon alone, or rho alone",
+        because="the loss of an expiring stream is epsilon alone, or rho alone",
     ),
     _excludes(
-        stated("expiring"), _IS_REPORT, because="a report shares a budget that does not fade"
+        stated("expiring"),
+        _IS_REPORT,
+        because="the statistics of a report share a budget that does not expire",
     ),
     _excludes(
         stated("expiration_delay"),
@@ -201,13 +256,15 @@ EXCLUSIONS: tuple[Exclusion, ...] = (
         because="a delayed release counts up to an earlier window",
     ),
     _excludes(
-        stated("expiration_delay"), _IS_REACH, because="its releases begin anew with each period"
+        stated("expiration_delay"),
+        _IS_REACH,
+        because="the totals of reach begin again with each period",
     ),
     _excludes(
         stated("allowed_lateness"),
         equals("series", "cumulative", "both", "period-to-date"),
         *_OF_RECENT_WINDOWS,
-        because="each window is published alone, version by version",
+        because="each revised window is published alone, version by version",
     ),
     _excludes(
         stated("allowed_lateness"),
@@ -216,12 +273,20 @@ EXCLUSIONS: tuple[Exclusion, ...] = (
         because="a user counts once, in the window of the first row",
     ),
     # Sums of recent windows
+    *_EXCLUSIONS_OF_LAST,
     _excludes(
-        _OF_LAST_WINDOWS,
-        equals("series", "per-window"),
-        because="the length of one window is a length of last, with series rolling",
+        both(_OF_LAST_WINDOWS, _IS_AVERAGE),
+        equals("series", "cumulative", "both"),
+        because="averages of the last windows are published alone, with series rolling",
     ),
-    _excludes(_OF_LAST_WINDOWS, _IS_DECAYED, because="its noise is planned for one kind of sum"),
+    *(
+        _excludes(
+            condition,
+            differs("over", "0"),
+            because="the numbers are already of recent windows",
+        )
+        for condition in (_OF_LAST_WINDOWS, _IS_DECAYED)
+    ),
     *(
         _excludes(
             condition,
@@ -235,7 +300,7 @@ EXCLUSIONS: tuple[Exclusion, ...] = (
         _excludes(
             condition,
             _CHOSEN_STRATEGY,
-            because="strategies for such sums are compared by the planner",
+            because="the planner compares the strategies for such sums",
         )
         for condition in (_OF_LAST_WINDOWS, _IS_DECAYED)
     ),
@@ -247,14 +312,14 @@ EXCLUSIONS: tuple[Exclusion, ...] = (
     _excludes(
         differs("over", "0"),
         _IS_DISTINCT,
-        because="it shows totals and single windows, and a release adds up the last windows",
+        because="distinct publishes totals and single windows only",
     ),
     # Privacy loss
     _excludes(
         stated("margin_of_error"),
         stated("epsilon"),
         stated("rho"),
-        because="it finds the privacy loss for you",
+        because="the margin of error determines the privacy loss",
     ),
     _excludes(
         stated("margin_of_error"), stated("target"), because="both state the wanted accuracy"
@@ -270,7 +335,7 @@ EXCLUSIONS: tuple[Exclusion, ...] = (
     _excludes(
         stated("delta"),
         equals("solve_for", "rho"),
-        because="it belongs to the least epsilon",
+        because="delta belongs to epsilon",
     ),
     # Groups
     _excludes(_DISCOVERS, stated("rho"), because="finding groups costs epsilon and delta"),
@@ -278,7 +343,7 @@ EXCLUSIONS: tuple[Exclusion, ...] = (
         _DISCOVERS,
         stated("groups"),
         stated("other_group"),
-        because="its groups have no names beforehand",
+        because="discovered groups have no names beforehand",
     ),
     _excludes(
         _DISCOVERS,
@@ -290,15 +355,17 @@ EXCLUSIONS: tuple[Exclusion, ...] = (
         _DISCOVERS,
         stated("max_corrections"),
         stated("lookback"),
-        because="this is proven for declared groups only",
+        because="the guarantee is proven for declared groups only",
     ),
-    _excludes(_DISCOVERS, stated("count_column"), because="a group is found by its number of rows"),
+    _excludes(
+        _DISCOVERS, stated("count_column"), because="a group is discovered by its number of rows"
+    ),
     _excludes(
         _DISCOVERS,
         stated("over"),
         equals("series", "both", "period-to-date"),
         *_OF_RECENT_WINDOWS,
-        because="a group is shown from some window on",
+        because="a discovered group is shown only from some window on",
     ),
     _excludes(
         _DISCOVERS,
@@ -309,14 +376,14 @@ EXCLUSIONS: tuple[Exclusion, ...] = (
         both(_DISCOVERS, equals("statistic", "top-k")),
         equals("series", "per-window"),
         stated("allowed_lateness"),
-        because="a ranking of undeclared groups is of totals",
+        because="undeclared groups are ranked by their totals",
     ),
     # Users, and tables of counts
     _excludes(
         stated("count_column"),
         stated("user"),
         stated("row_id"),
-        because="a row of counts may stand for many users",
+        because="a row of counts may belong to many users",
     ),
     _excludes(
         stated("user"),
@@ -329,55 +396,59 @@ EXCLUSIONS: tuple[Exclusion, ...] = (
         stated("once_per_window"),
         stated("max_contributions_per_window"),
         stated("event_name"),
-        because="a user counts only once, for ever",
+        because="each user counts only once in the whole stream",
     ),
-    _excludes(stated("once_per_window"), stated("event_name"), because="it counts users, not rows"),
+    _excludes(
+        stated("once_per_window"),
+        stated("event_name"),
+        because="a window then counts users, not their rows",
+    ),
     _excludes(
         stated("max_corrections"),
         stated("distinct_users"),
         stated("max_contributions_per_window"),
         stated("once_per_window"),
         _IS_DISTINCT,
-        because="changes are proven for max-contributions and contribution-period only",
+        because="corrections are proven only for a bound on rows in all, or in each period",
     ),
     _excludes(
         stated("max_corrections"),
         stated("replace"),
-        because="with replace a row is replaced, not added",
+        because="neighbouring inputs then differ in a replaced row, not in an added one",
     ),
     _excludes(
         both(stated("max_corrections"), stated("user")),
         _OF_SEVERAL_NUMBERS,
         _IS_REACH,
-        because="changes are proven for rows of users that change one number each",
+        because="corrections of users' rows are proven if each row changes one number",
     ),
     _excludes(
         stated("max_contributions_per_window"),
         _OF_SEVERAL_NUMBERS,
-        because="it is only for counts and sums, and here each row changes several numbers",
+        because="a row of this statistic changes several numbers",
     ),
     _excludes(
         both(stated("max_contributions_per_window"), _DISCOVERS),
         equals("statistic", "sum"),
-        because="each row of a group that is found changes several numbers",
+        because="a row of a discovered group changes several numbers",
     ),
     # Inputs
     _excludes(
         stated("append"),
         stated("lookback"),
         stated("max_corrections"),
-        because="new rows are known only as they come",
+        because="files of new rows do not show which counted rows have changed",
     ),
     _excludes(
         stated("row_id"),
         stated("lookback"),
         stated("max_corrections"),
-        because="rows with an id are known one by one",
+        because="rows with an id are recognised one by one, and never counted again",
     ),
     _excludes(
         stated("lookback"),
         equals("until", "latest-event"),
-        because="one row could move the windows that are covered",
+        because="a single row could change which windows are covered",
     ),
     # Statistics
     _excludes(
@@ -385,7 +456,7 @@ EXCLUSIONS: tuple[Exclusion, ...] = (
         stated("lower"),
         stated("upper"),
         stated("cells"),
-        because="edges say where cells begin and end",
+        because="edges already state where cells begin and end",
     ),
 )
 
@@ -394,13 +465,25 @@ EXCLUSIONS_OF_OUTPUTS: tuple[Exclusion, ...] = (
     _excludes(
         stated("chart"),
         differs("statistic", "count", "sum", "distinct"),
-        because="it draws counts and sums over time",
+        because="a chart draws counts and sums over time",
     ),
     _excludes(
         both(stated("chart"), _DISCOVERS),
         equals("statistic", "sum"),
-        because="it draws sums of declared groups over time",
+        because="a chart draws sums of declared groups only",
     ),
+)
+
+#: Options of the command that plans a stream without a job; its lengths are numbers of windows.
+EXCLUSIONS_OF_PLANS: tuple[Exclusion, ...] = (
+    _excludes(stated("asked"), stated("windows"), because="both state the number of windows"),
+    _excludes(
+        stated("expected_windows"),
+        stated("asked"),
+        because="a stream without an end has no last window",
+    ),
+    *_EXCLUSIONS_OF_LENGTH,
+    *_EXCLUSIONS_OF_LAST,
 )
 
 #: Needs of options that later runs may state, too.
@@ -510,14 +593,14 @@ NEEDS: tuple[Need, ...] = (
         _needs(
             both(stated("group_by"), condition),
             stated("max_contributions"),
-            because="it bounds the groups of a user",
+            because="noise must hide all groups in which a user counts",
         )
         for condition in (stated("distinct_users"), _IS_REACH, _IS_DISTINCT)
     ),
     _needs(
         both(stated("max_corrections"), stated("user")),
         stated("allowed_lateness"),
-        because="changes of users' rows are proven for revised windows",
+        because="corrections of users' rows are proven for revised windows only",
     ),
     *NEEDS_OF_RETENTION,
     _needs(
@@ -525,26 +608,22 @@ NEEDS: tuple[Need, ...] = (
         *(equals("series", series) for series in WITH_LAST),
         because="series says what else is published",
     ),
-    _needs(
-        equals("series", "rolling"),
-        _OF_LAST_WINDOWS,
-        because="it says how many last windows are added up",
-    ),
-    _needs(
-        _IS_DECAYED,
-        stated("half_life"),
-        because="it says how fast the weight of a window falls",
-    ),
-    _needs(
-        stated("half_life"),
-        _IS_DECAYED,
-        because="only these sums have weights",
-    ),
+    *_NEEDS_OF_SERIES,
     _needs(
         equals("series", "period-to-date"),
         stated("contribution_period"),
-        because="its totals begin anew with each period of a user",
+        because="its totals begin again with each period of a user",
     ),
+)
+
+#: Needs of options of the command that plans a stream without a job.
+NEEDS_OF_PLANS: tuple[Need, ...] = (
+    *(
+        _needs(stated(name), stated("max_contributions"), because="it bounds the rows of one user")
+        for name in ("contribution_period", "max_contributions_per_window")
+    ),
+    _needs(stated("width"), stated("chart"), because="it is about the form of a chart"),
+    *_NEEDS_OF_SERIES,
 )
 
 
@@ -560,8 +639,8 @@ def refuse_excluded(job: Job) -> None:
     >>> from counton.job.statistics import CountJob
     >>> refuse_excluded(CountJob(events="visits.csv", expected_windows=50, windows=9))
     Traceback (most recent call last):
-    counton.job.incompatible.IncompatibleOptionsError: expected_windows=50 does not go with
-    windows=9: a stream ...
+    counton.job.incompatible.IncompatibleOptionsError: expected_windows=50 cannot be used
+    with windows=9, because a stream ...
     """
     _refuse_pairs(job, EXCLUSIONS)
     _refuse_first(contradictions(job))
@@ -606,16 +685,93 @@ def refuse_source(job: Job, events: object) -> None:
     _refuse_first(contradictions_of_source(job, events))
 
 
-def _refuse_pairs(job: Job, exclusions: Sequence[Exclusion]) -> None:
+def refuse_of_service(job: Job, *, is_new: bool = False) -> None:
+    """Refuse a job whose options a service does not have, since it decides them itself.
+
+    Args:
+        job: a job.
+        is_new: whether the job begins a stream, so that it states all options.
+
+    Raises:
+        IncompatibleOptionsError: there is such an option.
+
+    >>> from counton.job.statistics import CountJob
+    >>> refuse_of_service(CountJob(chart="visits.png"))
+    Traceback (most recent call last):
+    counton.job.incompatible.IncompatibleOptionsError: chart=visits.png cannot be used ...
+    """
+    _refuse_first(contradictions_of_service(job, is_new=is_new))
+
+
+def refuse_of_streaming(job: Job) -> None:
+    """Refuse options of a job that the rows of a streaming frame decide.
+
+    Args:
+        job: a job.
+
+    Raises:
+        IncompatibleOptionsError: there is such an option.
+    """
+    _refuse_first(contradictions_of_streaming(job))
+
+
+def refuse_of_plan(values: Mapping[str, Any]) -> None:
+    """Refuse options of the command that plans a stream without a job.
+
+    Args:
+        values: values of the options of the command by name.
+
+    Raises:
+        IncompatibleOptionsError: two options exclude each other, or one needs another.
+
+    >>> refuse_of_plan({"windows": 365, "series": "rolling"})
+    Traceback (most recent call last):
+    counton.job.incompatible.IncompatibleOptionsError: series=rolling needs last, because the ...
+    """
+    options = CommandOptions(values)
+    _refuse_pairs(options, EXCLUSIONS_OF_PLANS)
+    refuse_unmet_needs(options, NEEDS_OF_PLANS)
+
+
+def refuse_beside_job_file(values: Mapping[str, Any], allowed: Collection[str]) -> None:
+    """Refuse options of a command that reads a job file, if its jobs state them.
+
+    Args:
+        values: values of the options of the command by name; the job file is ``job_file``.
+        allowed: names of the options that no job states.
+
+    Raises:
+        IncompatibleOptionsError: there is such an option.
+
+    >>> refuse_beside_job_file({"job_file": "nightly.toml", "epsilon": 1}, allowed=())
+    Traceback (most recent call last):
+    counton.job.incompatible.IncompatibleOptionsError: epsilon=1 cannot be used with ...
+    """
+    exclusions = [
+        _excludes(
+            stated(name),
+            stated("job_file"),
+            because="the jobs of a file state their options themselves",
+        )
+        for name in values
+        if name != "job_file" and name not in allowed
+    ]
+    _refuse_pairs(CommandOptions(values), exclusions)
+
+
+def _refuse_pairs(options: Job | CommandOptions, exclusions: Sequence[Exclusion]) -> None:
     """Refuse the first two options that exclude each other."""
     for rule in exclusions:
-        if not rule.condition.holds(job):
+        if not rule.condition.holds(options):
             continue
         for other in rule.others:
-            if other.holds(job):
+            if other.holds(options):
+                remedy = "Leave one of them out"
+                if other.option == "statistic":
+                    remedy = f"Leave {param(rule.condition.option)} out"
                 raise IncompatibleOptionsError(
-                    f"{rule.condition.show(job)} does not go with {other.show(job)}: "
-                    f"{rule.reason}; leave one of them out"
+                    f"{rule.condition.show(options)} cannot be used with {other.show(options)}, "
+                    f"because {rule.reason}. {remedy}"
                 )
 
 
@@ -626,11 +782,12 @@ def _refuse_first(messages: Iterator[str]) -> None:
         raise IncompatibleOptionsError(message)
 
 
-def refuse_unmet_needs(job: Job, needs: Sequence[Need] = NEEDS) -> None:
-    """Refuse an option that needs another one, which a job does not state.
+def refuse_unmet_needs(options: Job | CommandOptions, needs: Sequence[Need] = NEEDS) -> None:
+    """Refuse an option that needs another one, which is not stated.
 
     Args:
-        job: a job of a new stream, or a later job that was completed from its stream.
+        options: a job of a new stream, a later job that was completed from its stream, or the
+            options of a command.
         needs: the needs that are checked.
 
     Raises:
@@ -639,17 +796,18 @@ def refuse_unmet_needs(job: Job, needs: Sequence[Need] = NEEDS) -> None:
     >>> from counton.job.statistics import CountJob
     >>> refuse_unmet_needs(CountJob(events="visits.csv", time="at", expiration_growth=2))
     Traceback (most recent call last):
-    counton.job.incompatible.IncompatibleOptionsError: expiration_growth=2 needs expiring: it ...
+    counton.job.incompatible.IncompatibleOptionsError: expiration_growth=2 needs expiring, because
+    it ...
     """
-    for rule in _unmet_needs(job, needs):
+    for rule in _unmet_needs(options, needs):
         needed = [
             param(other.option, other.values[0] if other.values else None)
             for other in rule.others
-            if other.option != "statistic" and other.option in type(job).model_fields
+            if _may_state(options, other.option)
         ]
         raise IncompatibleOptionsError(
-            f"{rule.condition.show(job)} needs {' or '.join(needed)}: {rule.reason}; give it, or "
-            f"leave {param(rule.condition.option)} out"
+            f"{rule.condition.show(options)} needs {' or '.join(needed)}, because {rule.reason}. "
+            f"Give it, or leave {param(rule.condition.option)} out"
         )
 
 
@@ -668,8 +826,15 @@ def needed_of_columns(job: Job) -> list[str]:
     ]
 
 
-def _unmet_needs(job: Job, needs: Sequence[Need]) -> Iterator[Need]:
+def _may_state(options: Job | CommandOptions, name: str) -> bool:
+    """Return whether a message may advise to state an option."""
+    if isinstance(options, CommandOptions):
+        return True
+    return name != "statistic" and name in type(options).model_fields
+
+
+def _unmet_needs(options: Job | CommandOptions, needs: Sequence[Need]) -> Iterator[Need]:
     for rule in needs:
-        is_met = any(other.holds(job) for other in rule.others)
-        if rule.condition.holds(job) and not is_met:
+        is_met = any(other.holds(options) for other in rule.others)
+        if rule.condition.holds(options) and not is_met:
             yield rule

@@ -29,15 +29,15 @@ from typing import Any, TypeVar
 from counton.base.errors import CountonError, InvalidInputError, param
 from counton.job import values as v
 from counton.job.common_options import Job
+from counton.job.incompatible import refuse_of_service
 from counton.job.job_file_tables import read_table, read_tables
 from counton.job.messages import (
     RefusedValueError,
     explain_unknown_option,
     keys_of,
     parse_options,
-    show_option,
 )
-from counton.job.option_fields import RUN_ONLY, Section, has_mark, option
+from counton.job.option_fields import Section, option
 from counton.job.statistics import all_models, model_of
 
 _T = TypeVar("_T")
@@ -60,13 +60,6 @@ MUST_BE_SAID = (
 )
 #: Options of a report whose value may be a table, which is then no statistic of the report.
 _TABLES_OF_REPORT = ("groups", "margin-of-error")
-#: Values of options for runs alone that mean the same as leaving the option out.
-_USUAL_VALUES: Mapping[str, object] = {
-    "separator": ",",
-    "decimal": ".",
-    "bad_rows": "fail",
-    "max_bad_rows": 1000,
-}
 #: Stands for the rows of a job that reads none.
 _NO_ROWS = "-"
 
@@ -183,15 +176,15 @@ def select_jobs(jobs: Mapping[str, _T], only: str | Sequence[str] | None) -> dic
     {'paid': 2}
     """
     names = only.split(",") if isinstance(only, str) else (only or ())
-    wanted = {name.strip() for name in names}
-    if not wanted:
+    selected = {name.strip() for name in names}
+    if not selected:
         return dict(jobs)
     for name in names:
         if name.strip() not in jobs:
             raise InvalidInputError(
                 f"{param('only', name)} is not a job of this file; its jobs are {', '.join(jobs)}"
             )
-    return {name: job for name, job in jobs.items() if name in wanted}
+    return {name: job for name, job in jobs.items() if name in selected}
 
 
 def file_keys() -> dict[str, str]:
@@ -308,34 +301,6 @@ def _refuse_empty_lines(options: Mapping[str, Any]) -> None:
     raise InvalidInputError(
         f"these keys are empty: {', '.join(empty)}. Fill them in; the comment above each line "
         f"explains it{about_users}"
-    )
-
-
-def refuse_of_service(job: Job) -> None:
-    """Refuse a job whose options a service does not have, since it decides them itself.
-
-    >>> from counton.job.statistics import CountJob
-    >>> refuse_of_service(CountJob(chart="visits.png"))
-    Traceback (most recent call last):
-    counton.base.errors.InvalidInputError: chart=visits.png is for runs over files; a service ...
-    """
-    fields = type(job).model_fields
-    for name, value in job.stated_options().items():
-        if name == "events" or value == _USUAL_VALUES.get(name):
-            continue
-        if has_mark(fields[name], RUN_ONLY):
-            raise InvalidInputError(
-                f"{show_option(name, value)} is for runs over files; a service decides this "
-                "itself: leave it out"
-            )
-    if job.until is None:
-        return
-    reason = "time goes on"
-    if job.until == v.LATEST_ROW:
-        reason = "the newest event belongs to a user"
-    raise InvalidInputError(
-        f"{param('until', job.until)} cannot be used in a service, which releases by its clock, "
-        f"because {reason}; leave it out"
     )
 
 

@@ -113,8 +113,8 @@ def explain_unknown_option(key: str, model: type[Section]) -> str:
     if key in keys:  # which is its name in Python
         return f"{message}; did you mean {model.model_fields[key].alias}?"
     if others:
-        whose = ", ".join(others) if len(others) <= 3 else "other statistics"
-        return f"{message}, which is for {whose}; leave it out"
+        statistics = ", ".join(others) if len(others) <= 3 else "other statistics"
+        return f"{message}, which is for {statistics}; leave it out"
     near = nearest(key, keys)
     remedy = f"did you mean {near}?" if near else "leave it out"
     return f"{message}; {remedy}"

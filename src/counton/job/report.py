@@ -34,9 +34,9 @@ def member_model(statistic: str) -> type[Section]:
     ['group_by', 'groups', 'lower', 'resolution']
     """
     job = REGISTRY.model_of(statistic)
-    taken = [name for name in job.model_fields if _is_of_member(job, name)]
+    names = [name for name in job.model_fields if _is_of_member(job, name)]
     fields: dict[str, Any] = {
-        name: (job.model_fields[name].annotation, job.model_fields[name]) for name in taken
+        name: (job.model_fields[name].annotation, job.model_fields[name]) for name in names
     }
     fields["statistic"] = (Literal[statistic], statistic)
     fields["share"] = (v.Loss | None, option("Its share of the privacy budget. [default: 1]"))

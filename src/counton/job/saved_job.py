@@ -41,7 +41,7 @@ def save(
     path: str | os.PathLike[str],
     comments: Mapping[str, str] | None = None,
     *,
-    anew: bool = False,
+    replaces_file: bool = False,
     empty: Collection[str] = (),
 ) -> None:
     """Write a job into a job file: add it to the file's jobs, or replace the job with its name.
@@ -54,7 +54,7 @@ def save(
         job: the job.
         path: the job file; a new one is readable by its owner alone.
         comments: comments by the key that they stand above; that of `HEADING` stands above the job.
-        anew: replace the whole content of the file.
+        replaces_file: replace the whole content of the file.
         empty: keys that somebody has still to fill in; they stand first, with an empty text, which
             `counton.job.job_file.load` refuses by name.
 
@@ -67,7 +67,7 @@ def save(
 
     file = Path(path)
     comments = {} if comments is None else comments
-    document = tomlkit.document() if anew else _read_document(file)
+    document = tomlkit.document() if replaces_file else _read_document(file)
     if HEADING in comments:
         for line in comments[HEADING].splitlines():
             document.add(tomlkit.comment(line))
@@ -77,7 +77,8 @@ def save(
     table = tomlkit.table()
     for key, value in {**dict.fromkeys(empty, ""), **entries}.items():
         if key in comments:
-            table.add(tomlkit.comment(comments[key]))
+            for line in comments[key].splitlines():
+                table.add(tomlkit.comment(line))
         table.add(key, value)
     jobs[stream_name(job)] = table
     text = tomlkit.dumps(document)

@@ -102,7 +102,7 @@ class SumJob(
 class AverageJob(
     BoundOptions,
     OverOptions,
-    SeriesOptions,
+    RollingSeriesOptions,
     DiscoveredGroupOptions,
     GroupOptions,
     UserRowOptions,

@@ -119,6 +119,9 @@ def compare_halfwidths(
 ) -> ReachedHalfwidths:
     """Return planned beside wanted half-widths; the bound "" is for "count", or else for all.
 
+    A bound of "mean" is for "mean in the last 7 days", too, if numbers of several lengths are
+    planned.
+
     Args:
         halfwidths: planned half-widths by the name of the number.
         bounds: wanted ones.
@@ -131,11 +134,11 @@ def compare_halfwidths(
     """
     targets: dict[str, float] = {}
     for name, bound in bounds.items():
-        if name in halfwidths:
-            names = [name]
-        elif name == "":
-            names = ["count"] if halfwidths.get("count") else [*halfwidths]
-        else:
+        if name == "":
+            names = _names_of("count", halfwidths) or [*halfwidths]
+            if not all(halfwidths[other] for other in names):
+                names = [*halfwidths]
+        elif not (names := _names_of(name, halfwidths)):
             names = [*filter(None, halfwidths)]
             allowed = (
                 f"Names are {', '.join(names)}"
@@ -156,6 +159,13 @@ def compare_halfwidths(
     return ReachedHalfwidths(
         step, confidence_level, targets, {name: halfwidths[name] for name in targets}
     )
+
+
+def _names_of(name: str, halfwidths: Mapping[str, float]) -> list[str]:
+    """Return the names of a number: its own, or those of its values in last windows."""
+    if name in halfwidths:
+        return [name]
+    return [other for other in halfwidths if other.startswith(f"{name} in the last ")]
 
 
 def guarantee_of_loss(loss: Fraction, least: Loss, delta: Number | None = None) -> Guarantee:

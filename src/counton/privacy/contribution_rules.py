@@ -112,6 +112,17 @@ class ContributionRule:
         """Return a copy in which at most so many rows of a bounded user count in a group."""
         return self
 
+    def as_users_in(self, every: str) -> ContributionRule:
+        """Return a rule that counts the same rows without groups, and says that they are users.
+
+        Args:
+            every: Length of a window.
+
+        Returns:
+            This rule, unless one row of each user counts in a window.
+        """
+        return self
+
     def to_dict(self) -> dict[str, Any] | None:
         """Return the bound for each user as JSON values; None, because there is none here."""
         return None
@@ -297,6 +308,22 @@ class UserLevel(ContributionRule):
     @override
     def with_groups(self, max_contributions_per_group: int) -> ContributionRule:
         return replace(self, max_contributions_per_group=max_contributions_per_group)
+
+    @override
+    def as_users_in(self, every: str) -> ContributionRule:
+        """Return this rule with ``once_per_window``, if it counts one row of a user in a window.
+
+        A rule that names its rows (``event_name``) counts these rows.
+
+        >>> UserLevel(1, "1d").as_users_in("1d").cell_subject("reader's day", windows_only=True)
+        'number of distinct readers'
+        """
+        is_one_row = self.max_contributions == 1 and self.contribution_period == every
+        if not is_one_row or self.max_contributions_per_group is not None:
+            return self
+        if self.event_name != UserLevel.event_name:
+            return self
+        return replace(self, once_per_window=True)
 
     @override
     def contribution_bound(

@@ -41,7 +41,7 @@ def with_joint_intervals(numbers: ReleaseData) -> ReleaseData:
             numbers.refuse_for_results("bands")
         return numbers.at(1 - (1 - numbers.level) / max(table.height, 1))
     group_level = float(numbers.level ** (1 / len(numbers.groups)))
-    if numbers.metadata.widths or numbers.metadata.half_life is not None:
+    if numbers.metadata.is_recent:
         n_numbers = len(numbers.shown_steps) * numbers.n_series
         joint_level = min(1 - (1 - group_level) / max(n_numbers, 1), 1 - 1e-9)
         return replace(numbers, joint_level=check_confidence_level(joint_level))

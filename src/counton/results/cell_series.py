@@ -309,7 +309,8 @@ def refuse_incomparable(metadata: ReleaseMetadata, name: str, *, is_undeclared: 
     """
     if metadata.series == "decayed":
         raise InvalidInputError(
-            f"{name!r} releases decayed sums, which are not added up or compared: read its table"
+            f"{name!r} releases decayed {metadata.recent_noun}s, which are not added up or "
+            "compared: read its table"
         )
     if is_undeclared:
         raise InvalidInputError(

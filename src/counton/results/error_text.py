@@ -124,10 +124,9 @@ def _error_of_series(series: SeriesNumbers, level: float, series_name: str) -> s
         level: confidence level of the margin of error.
         series_name: words for one of its numbers, such as "a total".
     """
-    low, high, last = (
-        quantity(deviation, deviation)
-        for deviation in map(float, (series.std.min(), series.std.max(), series.std[-1]))
-    )
+    low = _rounded(series.std.min())
+    high = _rounded(series.std.max())
+    last = _rounded(series.std[-1])
     half = float(series.half[-1])
     between = f" (from {low} to {high} over all steps)" if low != high else ""
     return (
@@ -185,6 +184,10 @@ def deviations_in_words(deviations: Mapping[str, float]) -> list[str]:
     return sentences
 
 
+def _rounded(std: float) -> str:
+    return quantity(float(std), float(std))
+
+
 def _margin_text(margin: float) -> str:
     return quantity(margin, margin) if margin < math.inf else "any number"
 
@@ -226,10 +229,15 @@ def _largest_by_name(
         kept = [pl.when(pl.col(name).is_not_null()).then(pl.lit(name)) for name in columns]
         by = pl.concat_str(kept, separator=" x ", ignore_nulls=True)
         rows = rows.with_columns(measure=pl.when(by == "").then(pl.lit("total")).otherwise(by))
-    names = [
+    names: list[str] = [
         name for name in ("statistic", "measure", "tree_level", "quantile") if name in rows.columns
     ]
-    numbers = rows.select(*names, value=number).drop_nulls("value").drop_nans("value")
+    if "n_windows" in rows.columns and rows["n_windows"].n_unique() > 1:
+        # numbers of several lengths have different errors
+        length = pl.format("in the last {} windows", pl.col("n_windows"))
+        rows = rows.with_columns(last_windows=length)
+        names.append("last_windows")
+    numbers = rows.select(names, value=number).drop_nulls("value").drop_nans("value")
     if not names or not numbers.height:
         return {"": max(numbers["value"])} if numbers.height else {}
     most = numbers.group_by(names, maintain_order=True).max()

@@ -117,8 +117,9 @@ class ReleaseMetadata:
         contribution_rule: `EventLevel`, `UserLevel` or `BoundedUpstream`.
         series: totals, counts of windows, or both; or the number in the period to date, for users
             who count again in each period; or sums of the last windows.
-        widths: how many last windows are added up, ascending, if such sums are published.
-        half_life: number of windows after which a window counts half, of decayed sums.
+        widths: how many last windows are added up, ascending, if such sums are published, or
+            averages of such sums.
+        half_life: number of windows after which a window counts half, of decayed sums or averages.
         cells: whether groups are declared; if they are found, ``domain`` is empty.
         left_out: what some run was told to leave out.
         has_row_ids: True if rows have an id.
@@ -210,6 +211,16 @@ class ReleaseMetadata:
         return tuple(dict.fromkeys(series.name for series in self.published_series))
 
     @property
+    def is_recent(self) -> bool:
+        """True if sums or averages of the last windows, or decayed ones, are published."""
+        return bool(self.widths) or self.half_life is not None
+
+    @property
+    def recent_noun(self) -> str:
+        """The word for one number of the last windows: "sum", or "average" for an average."""
+        return "sum" if self.statistic.additive else self.what
+
+    @property
     def half_life_in_words(self) -> str:
         """Words for the half-life of decayed sums, such as "7 days"."""
         assert self.half_life is not None
@@ -280,12 +291,25 @@ class ReleaseMetadata:
         return None if period is None else PERIODS.get(period, f"period of {period}")
 
     @property
+    def rule_in_words(self) -> ContributionRule:
+        """The contribution rule as texts describe it.
+
+        A count without groups that takes one row of each user in a window is a number of users.
+        """
+        counts_rows = self.statistic.additive and self.value is None
+        if not counts_rows or self.group_by is not None:
+            return self.contribution_rule
+        if self.widths or self.half_life is not None:  # sums of windows count a user several times
+            return self.contribution_rule
+        return self.contribution_rule.as_users_in(self.windows.every)
+
+    @property
     def counts_users(self) -> bool:
         """Whether numbers count distinct users, and not their rows."""
         if self.inner.counts_users:
             return True
         bounded = (
-            self.contribution_rule.once_per_window
+            self.rule_in_words.once_per_window
             or self.contribution_rule.max_contributions_per_group is not None
         )
         return bounded and self.statistic.additive and self.value is None
@@ -299,7 +323,7 @@ class ReleaseMetadata:
         if not self.counts_users:
             return None
         period = self.anew()
-        if period is None and self.contribution_rule.once_per_window:
+        if period is None and self.rule_in_words.once_per_window:
             return self.window
         return period
 
@@ -335,7 +359,7 @@ class ReleaseMetadata:
         if self.value is not None and not self.inner.counts_units:
             return f"sum of {self.value}"
         windows_only = self.series == "per-window"
-        return self.contribution_rule.subject(
+        return self.rule_in_words.subject(
             self.privacy_unit, self.groups_apart, windows_only=windows_only
         )
 

@@ -79,13 +79,11 @@ def _refuse_unaddable(metadata: ReleaseMetadata, every: str) -> None:
     """Raise `InvalidInputError` if a release has no windows, or numbers that cannot be added up."""
     obstacle = ""
     if not metadata.windows.is_recurring:
-        obstacle = f"a {metadata.what} that is released only once"
+        obstacle = f"this {metadata.what} is released only once"
     elif metadata.half_life is not None:
-        obstacle = "decayed sums, which do not add up"
+        obstacle = f"decayed {metadata.recent_noun}s do not add up"
     elif not metadata.cells.named_beforehand:
-        obstacle = (
-            "groups that were found in the data, because they are shown from different windows on"
-        )
+        obstacle = "groups that were found in the data are shown from different windows on"
     elif (
         metadata.series == "per-window"
         and not metadata.shows_cells
@@ -98,7 +96,10 @@ def _refuse_unaddable(metadata: ReleaseMetadata, every: str) -> None:
             "leave it out"
         )
     if obstacle:
-        raise InvalidInputError(f"{param('sums', every)} does not go with {obstacle}; leave it out")
+        raise InvalidInputError(
+            f"{param('sums', every)} cannot be used with this release, because {obstacle}. "
+            "Leave it out"
+        )
 
 
 def _refuse_users_added(numbers: ReleaseData, every: str, edges: NDArray[np.int64]) -> None:
@@ -130,6 +131,6 @@ def _refuse_delay(delay: int, every: str) -> None:
     """
     if delay:
         raise InvalidInputError(
-            f"{param('sums', every)} does not go with {param('expiration_delay', delay)}, "
-            "because a delayed release counts up to an earlier window; leave it out"
+            f"{param('sums', every)} cannot be used with {param('expiration_delay', delay)}, "
+            "because a delayed release counts up to an earlier window. Leave it out"
         )

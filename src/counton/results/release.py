@@ -51,7 +51,7 @@ class Comparison(TypedDict, total=False):
     steps: Steps
     other_steps: Steps
     of: str | None
-    beside: Release | None
+    other_release: Release | None
     at_once: int
 
 
@@ -202,12 +202,13 @@ class Release:
                 including both ends; a ``range``; or None: all.
             other_steps: of ``other``; None: those of ``groups``.
             of: the number of each group, such as ``"mean"`` or ``"0.9"``, if it has several.
-            beside: another stream, which has the group ``other``.
+            other_release: release of another stream, which has the group ``other``.
             at_once: number of answers whose intervals hold together (Bonferroni).
 
         Raises:
             InvalidInputError: a group, step or number is unknown; groups are undeclared; or
-                ``beside`` may have the same noise as this stream, because it is this stream itself.
+                ``other_release`` may have the same noise as this one, because both are of one
+                stream.
 
         >>> import polars as pl
         >>> from counton import PureDP, release
@@ -238,7 +239,7 @@ class Release:
         Args:
             groups: the dividend, as in `difference`.
             other: the divisor.
-            steps, other_steps, of, beside, at_once: as in `difference`.
+            steps, other_steps, of, other_release, at_once: as in `difference`.
 
         Raises:
             InvalidInputError: as for `difference`.
@@ -253,7 +254,7 @@ class Release:
         Args:
             groups: the number that changed, as in `difference`.
             other: the number that is 100 per cent.
-            steps, other_steps, of, beside, at_once: as in `difference`.
+            steps, other_steps, of, other_release, at_once: as in `difference`.
 
         Raises:
             InvalidInputError: as for `difference`.
@@ -279,10 +280,10 @@ class Release:
         steps = options.get("steps")
         other_steps = options.get("other_steps")
         of = options.get("of")
-        beside = options.get("beside")
+        other_release = options.get("other_release")
         first = Question(self.numbers, groups, steps, of)
-        numbers = self.numbers if beside is None else beside.numbers
-        if beside is not None:
+        numbers = self.numbers if other_release is None else other_release.numbers
+        if other_release is not None:
             refuse_shared_noise(self.numbers.design, numbers.design)
             if numbers.metadata.statistic.additive:
                 of = None  # a count or a sum has one number for each group

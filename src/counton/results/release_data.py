@@ -34,7 +34,7 @@ from counton.results.display import EVERYTHING, DisplaySelection
 from counton.results.metadata import PublishedSeries, ReleaseMetadata
 from counton.results.series_numbers import Numbers
 from counton.statistics import Grouped, StatisticResult
-from counton.statistics.results import StatisticResults
+from counton.statistics.results import StatisticResults, result_of_release
 from counton.statistics.statistic import place_of_name
 from counton.windowing.groups import GroupNames
 from counton.windowing.lazy_polars import polars as pl
@@ -421,14 +421,47 @@ class ReleaseData:
         last = self.steps.stop - 1
         if self.metadata.series == "period-to-date":
             return self.result_between(int(self.period_begins[last - 1]), last)
+        if self.metadata.half_life is not None and not self.has_cells:
+            return self.decayed_results[last - 1]
+        if self.metadata.series == "rolling" and not self.has_cells:
+            return self.result_between(int(self.begins_of([last])[0]), last)
         return self.results[last - 1]
+
+    def result_of_series(self, series: PublishedSeries, step: int) -> StatisticResult:
+        """Return the numbers of a rolling or decayed series after a step.
+
+        Args:
+            series: the series.
+            step: the last window that is counted.
+        """
+        if series.width is None:
+            return self.decayed_results[step - 1]
+        return self.result_between(max(step - series.width, 0), step)
+
+    @cached_property
+    def decayed_results(self) -> Sequence[StatisticResult]:
+        """The numbers in which older windows count less, after each step from 1 on."""
+        from counton.strategies.workloads import Decayed
+
+        assert self.metadata.half_life is not None
+        releases = self.results.releases
+        assert releases is not None
+        statistic = self.metadata.statistic
+        decayed = releases.decayed(Decayed(self.metadata.half_life))
+        return [result_of_release(statistic, release) for release in decayed]
 
     @cached_property
     def result_between(self) -> Callable[[int, int], StatisticResult]:
         """Function of (start, stop) that returns the numbers of steps start + 1 to stop."""
 
+        # A plan for recent windows may release each window alone.
+        adds_windows = self.metadata.is_recent and self.design.strategy.facts.workload == "windows"
+        releases = self.results.releases if adds_windows else None
+
         @lru_cache(maxsize=2)
         def read(start: int, stop: int) -> StatisticResult:
+            if releases is not None:
+                return result_of_release(self.metadata.statistic, releases.span(start, stop))
             result = self.results[stop - 1]
             if self.design.strategy.facts.workload == "windows":
                 if start != stop - 1:

@@ -324,10 +324,11 @@ def _cells(file: _File, metadata: ReleaseMetadata, design: Design, level: float)
     if since is not None:
         may_lack = _is_before_first_release(since, metadata.windows.n_revisions, last)
     first_series = next(iter(by_series))
-    totals, has_total = by_series[first_series].numbers, None
+    totals = by_series[first_series].numbers
+    has_total = None
     own_series = {series: part.numbers for series, part in by_series.items()}
     if first_series.name != DECAYED and metadata.widths:
-        totals, has_total = _totals_in(first_series, *by_series[first_series], design)
+        totals, has_total = _totals_in(first_series, by_series[first_series], design)
     elif first_series.name != DECAYED:
         del own_series[first_series]
     is_complete = bool((has_all_series | may_lack).all())
@@ -410,20 +411,20 @@ def _is_of_series(file: _File, rows: pl.DataFrame, series: PublishedSeries) -> N
 
 
 def _totals_in(
-    series: PublishedSeries, numbers: Any, is_present: NDArray[np.bool_], design: Design
+    series: PublishedSeries, file_numbers: _SeriesNumbers, design: Design
 ) -> tuple[Any, NDArray[np.bool_]]:
     """Return the totals that follow from a series of a file, and where they do.
 
     Args:
         series: totals, or sums of the last windows.
-        numbers: its numbers, 0 where a row is missing.
-        is_present: for each number whether the file has its row.
+        file_numbers: its numbers in the file.
         design: the design of the stream.
     """
+    numbers = file_numbers.numbers
     if series.width is None:
-        return numbers, is_present
+        return numbers, file_numbers.has_row
     units = np.rint(numbers / float(design.units.released)).astype(np.int64)  # exact sums
-    has_total = is_present.copy()
+    has_total = file_numbers.has_row.copy()
     for step in range(series.width, len(numbers)):
         units[step] += units[step - series.width]
         has_total[step] &= has_total[step - series.width]

@@ -89,6 +89,8 @@ def _rows(numbers: ReleaseData, steps: range) -> pl.DataFrame:
             steps.start - published.steps.start : steps.stop - published.steps.start
         ]
         return pl.DataFrame(Releases(steps, values, numbers.design).table_columns(numbers.level))
+    if numbers.metadata.is_recent:
+        return _rows_of_recent_results(numbers, steps)
     return published_form(numbers, _rows_of_results(numbers, steps), numbers.stored_rows)
 
 
@@ -104,7 +106,7 @@ def _rows_of_cells(numbers: ReleaseData, shown: range) -> pl.DataFrame:
         name: np.repeat(column, len(groups)) for name, column in when.items()
     }
     columns["group"] = GroupNames(groups).column.gather(np.tile(np.arange(len(groups)), steps))
-    moments = pl.col(*times).cast(pl.Datetime("us", "UTC"))
+    moments = pl.col([*times]).cast(pl.Datetime("us", "UTC"))
     table = pl.DataFrame(columns).with_columns(moments.dt.convert_time_zone(windows.timezone))
     table = published_form(numbers, _with_versions(numbers, table), None)
     kept = ~withdrawn_cells(numbers.metadata.notes, shown, groups)
@@ -197,6 +199,48 @@ def _rows_of_results(numbers: ReleaseData, steps: range) -> pl.DataFrame:
     )
     when = when.with_columns(series=pl.lit(_series_name(numbers)))
     return _with_versions(numbers, pl.concat([when, columns_below(parts)], how="horizontal"))
+
+
+def _rows_of_recent_results(numbers: ReleaseData, steps: range) -> pl.DataFrame:
+    """Return the rows of a statistic's numbers of the last windows, or of decayed ones."""
+    metadata = numbers.metadata
+    tables = []
+    for published in metadata.published_series:
+        table = _rows_of_recent_series(numbers, published, steps)
+        table = published_form(numbers, table, numbers.stored_rows)
+        if published.width is not None:
+            table = with_notes_of_sums(table, metadata.notes, metadata.windows, published.width)
+        tables.append(arranged(table))
+    if len(tables) == 1:
+        return tables[0]
+    together = pl.concat(tables, how="vertical_relaxed")
+    return together.sort("window_index", maintain_order=True)
+
+
+def _rows_of_recent_series(
+    numbers: ReleaseData, published: PublishedSeries, steps: range
+) -> pl.DataFrame:
+    """Return the rows of one series of a statistic's numbers of the last windows.
+
+    Args:
+        numbers: the released numbers.
+        published: the series.
+        steps: the steps of the rows.
+    """
+    request = TableRequest(numbers.shown.ask, numbers.chosen)
+    results = [numbers.result_of_series(published, step) for step in steps]
+    parts = [result.numbers(request).columns(numbers.level) for result in results]
+    rows = [len(next(iter(part.values()))) for part in parts]
+    stops = np.asarray(steps, np.int64)[np.repeat(np.arange(len(steps)), rows)]
+    begins = None if published.width is None else np.maximum(stops - published.width, 0)
+    when = when_columns(stops, numbers.metadata.windows, None, begins)
+    if published.width is not None:
+        when = when.with_columns(
+            n_windows=pl.lit(published.width, pl.Int64),
+            is_complete=pl.Series(stops >= published.width, dtype=pl.Boolean),
+        )
+    when = when.with_columns(series=pl.lit(published.name))
+    return pl.concat([when, columns_below(parts)], how="horizontal")
 
 
 def numbers_between(numbers: ReleaseData, start: int, stop: int) -> TableNumbers:
@@ -327,7 +371,8 @@ def table_of_series(
     """
     steps = numbers.shown_steps if steps is None else steps
     if not numbers.is_by_group:
-        if series is not None:
+        is_released = numbers.metadata.is_recent and series in numbers.metadata.series_names
+        if series is not None and not is_released:
             raise InvalidInputError(
                 f"{param('series', series)} is only for statistics with several numbers, but "
                 f"{numbers.design.name!r} is a {numbers.metadata.what}; leave it out"
@@ -390,7 +435,9 @@ def last_numbers(numbers: ReleaseData) -> dict[str, Any]:
         numbers: the released numbers.
     """
     if not numbers.is_by_group:
-        return {"rows": finite(last_rows(numbers).drop(*WINDOW, "as_of", strict=False)).to_dicts()}
+        return {
+            "rows": finite(last_rows(numbers).drop([*WINDOW, "as_of"], strict=False)).to_dicts()
+        }
     withdrawn = withdrawn_cells(numbers.metadata.notes, numbers.steps[-1:], numbers.groups)
     rows: list[dict[str, Any]] = []
     for published, stored in numbers.series.published(numbers.steps[-1:]):

@@ -145,12 +145,12 @@ def to_date(metadata: ReleaseMetadata, period: str) -> str:
 def incomplete_note(
     metadata: ReleaseMetadata, first: int, widths: Sequence[int] | None = None
 ) -> str | None:
-    """Return a sentence on sums of last windows that count fewer windows; None if all do.
+    """Return a sentence on numbers of last windows that count fewer windows; None if all do.
 
     Args:
         metadata: the release.
         first: the first of the shown windows.
-        widths: the shown sums, ascending, each a number of windows; None: all.
+        widths: the shown numbers of windows, ascending; None: all.
     """
     widths = [width for width in widths or metadata.widths if first < width]
     if not widths:
@@ -159,7 +159,7 @@ def incomplete_note(
     counted_before = list_in_words([f"{width - 1:,}" for width in widths])
     before = windows if widths[-1] > 2 else metadata.window
     last = replace(metadata, widths=tuple(widths)).last_windows_in_words
-    sums = "sum" if len(widths) == 1 else "sums"
+    sums = metadata.recent_noun if len(widths) == 1 else plural(metadata.recent_noun)
     count = "counts" if len(widths) == 1 else "count"
     return (
         f"In the first {counted_before} {before}, the {sums} of the {last} {count} all {windows} "

@@ -6,9 +6,11 @@ description alone: they say which rows may be missing, never whether one is, or 
 
 from __future__ import annotations
 
+import math
+
 from counton.base.lengths import PERIODS
 from counton.base.systematic_error import SystematicError
-from counton.base.wording import plural
+from counton.base.wording import counted, plural
 from counton.results.metadata import ReleaseMetadata, RowsLeftOut, counted_anew
 from counton.statistics.by_group import inner_of
 from counton.statistics.clipping import beyond_in_words, clipped_in_words
@@ -107,10 +109,10 @@ def _errors_of_late_rows(metadata: ReleaseMetadata) -> list[SystematicError]:
 
 def _users_counted_again(metadata: ReleaseMetadata) -> list[SystematicError]:
     """Return the error by distinct users who count several times in one window, if they may."""
-    per = metadata.contribution_rule.contribution_period
+    per = metadata.rule_in_words.contribution_period
     if (
         per is None
-        or not metadata.contribution_rule.once_per_window
+        or not metadata.rule_in_words.once_per_window
         or made_of_windows(metadata.windows, per)
     ):
         return []
@@ -137,9 +139,68 @@ def _unreadable_rows(left_out: RowsLeftOut) -> SystematicError:
 
 def late_note(metadata: ReleaseMetadata) -> str | None:
     """Return a note that counts are too low late in a period, where bounds are used up."""
-    return metadata.contribution_rule.late_note(
+    return metadata.rule_in_words.late_note(
         metadata.windows, metadata.privacy_unit, metadata.groups_apart
     )
+
+
+def left_out_groups_note(metadata: ReleaseMetadata) -> str | None:
+    """Return a note that users in several groups count in their first groups alone, if so.
+
+    Only the options decide it, and the number of declared groups.
+
+    >>> from counton.run import Job
+    >>> from counton.run.spec.plan_spec import plan_spec
+    >>> job = Job("count", "visits.csv", "visits.db", time="at", every="1d", start="2024-03-01",
+    ...           windows=31, group_by="page", groups="home,shop", user="reader",
+    ...           max_contributions=1, contribution_period="1d", epsilon=1)
+    >>> print(left_out_groups_note(plan_spec(job).metadata()))
+    at most 1 row of each user's day counts. In several groups, it is the first row by time, then
+    by the group's name, so that numbers of other groups are too low. To count each user in every
+    group, set once-per-window = true and max-contributions = 2 in the job file; the noise is then
+    larger
+    """
+    rule = metadata.contribution_rule
+    groups = metadata.groups_apart
+    if not rule.bounds_users or groups is None:
+        return None
+    most = rule.max_contributions
+    if rule.max_contributions_per_window is not None:
+        most = min(most, rule.max_contributions_per_window)
+    if 0 < groups <= most:
+        return None
+    counts_groups = rule.once_per_window or rule.max_contributions_per_group is not None
+    thing = "group" if counts_groups else "row"
+    counts = "counts" if most == 1 else "count"
+    first = f"it is the first {thing}" if most == 1 else f"they are the first {most:,}"
+    several = "several groups" if most == 1 else f"more than {most:,} groups"
+    settings = _limits_of_all_groups(metadata, groups)
+    return (
+        f"at most {counted(most, thing)} of each {metadata.privacy_unit} {counts}. In {several}, "
+        f"{first} by time, then by the group's name, so that numbers of other groups are too low. "
+        f"To count each user in every group, set {settings} in the job file; the noise is then "
+        "larger"
+    )
+
+
+def _limits_of_all_groups(metadata: ReleaseMetadata, groups: int) -> str:
+    """Return the options by which each user counts in each group, in words.
+
+    Args:
+        metadata: the release.
+        groups: number of declared groups; 0: unknown.
+    """
+    rule = metadata.contribution_rule
+    is_distinct = rule.max_contributions_per_group is not None
+    windows = 1 if is_distinct else metadata.windows.most_windows_in(rule.contribution_period)
+    limit = "a larger max-contributions"
+    if groups and windows < math.inf and (is_distinct or metadata.what == "count"):
+        limit = f"max-contributions = {int(groups * windows)}"
+    if rule.max_contributions_per_window is not None:
+        limit += " and a larger max-contributions-per-window"
+    if metadata.what != "count" or rule.once_per_window or is_distinct:
+        return limit
+    return f"once-per-window = true and {limit}"
 
 
 def adds_users_up(metadata: ReleaseMetadata) -> str | None:
@@ -150,7 +211,7 @@ def adds_users_up(metadata: ReleaseMetadata) -> str | None:
 
 def _rows_beyond_a_bound(metadata: ReleaseMetadata) -> list[SystematicError]:
     """Return the error by rows or groups beyond a bound for each user, if there is one."""
-    contribution_rule = metadata.contribution_rule
+    contribution_rule = metadata.rule_in_words
     inner = metadata.inner
     beyond = contribution_rule.beyond(
         metadata.windows, metadata.privacy_unit, metadata.groups_apart

@@ -107,10 +107,28 @@ def screen_of(numbers: ReleaseData, new_steps: range | None = None) -> Screen:
         )
         return Screen(heading=heading, notes=[nothing, *_below(numbers)])
     table, rows_note = shown_rows(
-        rows.drop(_IN_HEADING, strict=False), numbers.metadata.inner.on_screen
+        _without_heading(numbers.metadata, rows), numbers.metadata.inner.on_screen
     )
     left_out = ", ".join(filter(None, [rows_note, _shown_windows(steps, 1)]))
-    return Screen(heading, [table], left_out, [*unbounded_notes(rows), *_below(numbers)])
+    notes = [*unbounded_notes(rows), *_below(numbers)]
+    incomplete = incomplete_note(numbers.metadata, numbers.steps[-1])
+    if incomplete is not None:
+        notes = [f"Incomplete: {incomplete}", *notes]
+    return Screen(heading, [table], left_out, notes)
+
+
+def _without_heading(metadata: ReleaseMetadata, rows: pl.DataFrame) -> pl.DataFrame:
+    """Return rows without the columns whose values the heading or a note states.
+
+    Rows of several lengths have a column that names the last windows of each.
+    """
+    if len(metadata.widths) > 1:
+        names = {width: metadata.last_in_words(width) for width in metadata.widths}
+        length = pl.col("n_windows").replace_strict(names, return_dtype=pl.String)
+        rows = rows.select(length.alias("windows"), pl.all())
+    if metadata.widths:
+        rows = rows.drop("is_complete")
+    return rows.drop(_IN_HEADING, strict=False)
 
 
 def unbounded_notes(rows: pl.DataFrame) -> list[str]:
@@ -177,7 +195,13 @@ def _heading_of_results(numbers: ReleaseData, at_once: str) -> str:
             when = f"in the {counted.n_windows:,} steps up to step {after:,}"
         return f"\n{subject}, {when}, {confidence}"
     when = windows.end_in_words(int(windows.ends(range(after, after + 1))[0]))
-    if isinstance(counted, PeriodToDate):
+    if numbers.metadata.widths:
+        when = f"in the {numbers.metadata.last_windows_in_words} {when}"
+    elif numbers.metadata.half_life is not None:
+        half_life = numbers.metadata.half_life_in_words
+        window = windows.period or windows.noun
+        when = f"in which a {window} counts half after {half_life}, {when}"
+    elif isinstance(counted, PeriodToDate):
         when = f"in the {counted.period} {when}"
     elif counted == LastWindows(1):
         when = f"in the {windows.period or windows.noun} {when}"
@@ -201,7 +225,7 @@ def _bounded_subject(metadata: ReleaseMetadata) -> str:
     """
     inner = metadata.inner
     subject = statistic_in_words(metadata).removesuffix(",")
-    subject += metadata.contribution_rule.bound_in_heading(metadata.window, metadata.privacy_unit)
+    subject += metadata.rule_in_words.bound_in_heading(metadata.window, metadata.privacy_unit)
     if inner.additive and isinstance(inner, ClippedValues):
         subject += f", values from {text(inner.lower)} to {text(inner.upper)}"
     return subject
@@ -313,16 +337,15 @@ def _numbers_of_step(
     withdrawn = withdrawn_cells(numbers.metadata.notes, range(step, step + 1), numbers.groups)
     series = series.with_withdrawn(withdrawn)
     half = float(series.half[0])
-    whole = series.estimates.dtype.kind == "i"
-    value, lower, upper = (
-        [quantity(float(number), half, whole) for number in ends[0]]
-        for ends in (series.estimates, series.lower, series.upper)
-    )
-    ends = [f"{low} to {high}" for low, high in zip(lower, upper, strict=True)]
-    for place in np.flatnonzero(withdrawn[0]).tolist():
-        value[place] = "withdrawn"
-        ends[place] = ""
-    return value, ends
+    is_whole = series.estimates.dtype.kind == "i"
+    estimates = [quantity(float(number), half, is_whole) for number in series.estimates[0]]
+    lower = [quantity(float(number), half, is_whole) for number in series.lower[0]]
+    upper = [quantity(float(number), half, is_whole) for number in series.upper[0]]
+    intervals = [f"{low} to {high}" for low, high in zip(lower, upper, strict=True)]
+    for index in np.flatnonzero(withdrawn[0]).tolist():
+        estimates[index] = "withdrawn"
+        intervals[index] = ""
+    return estimates, intervals
 
 
 def _versions_table(numbers: ReleaseData) -> TextTable:
@@ -364,7 +387,7 @@ def page(numbers: ReleaseData, words: str, figures: Callable[[], Mapping[str, Fi
     if "window_end" in table.columns and table.height:
         end = table["window_end"][-1]
         words += f"\nat {end:%Y-%m-%d %H:%M} ({end.tzinfo})"
-    shown = table.drop(*WINDOW, strict=False)  # it is above them
+    shown = table.drop(WINDOW, strict=False)  # it is above them
     columns = {name: shown[name].to_numpy() for name in shown.columns}
     return html_table(words, columns, _ROWS) + _charts(figures)
 

@@ -29,13 +29,14 @@ class WindowNote(NamedTuple):
     note: str
     withdrawn: bool = False
 
-    def sentence(self, windows: Windows, widths: Sequence[int] = ()) -> str:
+    def sentence(self, windows: Windows, widths: Sequence[int] = (), number: str = "sum") -> str:
         """Return the note with its window and group.
 
         Args:
             windows: the windows of the stream.
             widths: how many last windows are added up, if such sums are published. The sentence
                 then says up to which window sums include this one.
+            number: the word for one of these sums.
 
         >>> from datetime import UTC, datetime
         >>> days = Windows(datetime(2024, 3, 1, tzinfo=UTC), "1d", 30)
@@ -53,7 +54,7 @@ class WindowNote(NamedTuple):
             for width, end in zip(widths, ends, strict=True)
             if end > self.step
         ]
-        included = f" (in sums of {list_in_words(sums)})" if sums else ""
+        included = f" (in {plural(number)} of {list_in_words(sums)})" if sums else ""
         return f"{of}{', withdrawn' * self.withdrawn}: {self.note}{included}"
 
     def concerns(self, step: int, group: str | None, width: int = 1) -> bool:

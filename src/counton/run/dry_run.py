@@ -32,6 +32,7 @@ class DryRun:
         counts: exact numbers of rows as read, including rows that an earlier run has counted.
         beyond_limit: exact number of rows beyond their user's limit; 0 for an existing stream,
             whose counted rows only its writer reads.
+        column_names: names of the columns of the rows of a new stream; else none.
     """
 
     spec: StreamSpec
@@ -40,6 +41,7 @@ class DryRun:
     until: int
     counts: Private[RowNumbers] = field(repr=False)
     beyond_limit: Private[int] = field(repr=False)
+    column_names: tuple[str, ...] = ()
 
     def confidential_counts(self) -> RowNumbers:
         """Return the exact numbers of rows. Only for people who may see the rows."""
@@ -88,6 +90,7 @@ def dry_run(job: Job, progress: Progress = no_progress) -> DryRun:
             until=ended.until,
             counts=Private(reveal(read.sums).numbers),
             beyond_limit=Private(beyond_limit),
+            column_names=read.column_names,
         )
 
 

@@ -128,6 +128,9 @@ class PlannedJob:
         if self.size is None:
             return None
         counted = self.counted.get(name, self.counted.get("", self.windows))
+        for times, windows in self.counted.items():
+            if times and name.endswith(f" {times}"):
+                counted = windows
         return Fraction(self.size * counted, self.windows)
 
     @property
@@ -342,7 +345,8 @@ def _with_share_and_percent(
     """
     spec = planned.spec
     statistic = inner_of(spec.accumulator_statistic)
-    counts_rows = planned.metadata.what == "count"
+    metadata = planned.metadata
+    counts_rows = metadata.what == "count"
     groups = spec.terms.groups.number or 1
     if isinstance(statistic, Report):
         number, member = _with_share(number, planned, statistic)
@@ -355,8 +359,9 @@ def _with_share_and_percent(
     if statistic.in_rank:
         rank = ranks[number.part][-1]
         return number._replace(percent=float(100 * rank * groups / rows), in_rank=True)
-    counts_rows |= number.what.endswith("count") or statistic.is_table
-    counts_rows &= planned.metadata.half_life is None  # such sums have no number of rows
+    name = number.what.partition(" in the last ")[0] if metadata.widths else number.what
+    counts_rows |= name.endswith("count") or statistic.is_table
+    counts_rows &= metadata.half_life is None  # such sums have no number of rows
     if number.part and statistic.known_beforehand is None:
         counts_rows |= statistic.counts_rows or statistic.counts_users
     if not counts_rows:

@@ -436,8 +436,8 @@ class Journal:
             return page
         if position is not None and not selection.has_all_steps:
             raise InvalidInputError(
-                f"{param('page', position)} holds the place in the series, so 'from', 'to' and "
-                "'last' do not go with it: use 'next' of the answer before as it is"
+                f"{param('page', position)} cannot be used with 'from', 'to' or 'last', because it "
+                "holds the place in the series. Use 'next' of the answer before as it is"
             )
         page = self.rows(selection).page(None if position is None else Position.parse(position))
         self._newest = request, page

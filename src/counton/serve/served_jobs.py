@@ -25,11 +25,11 @@ from counton.continual.intervals import LEVEL, check_confidence_level
 from counton.io.row_assignment import RowMapping
 from counton.io.sources import EventFrame, Rows, Source, unreadable_errors
 from counton.job.common_options import Job
+from counton.job.incompatible import refuse_of_service
 from counton.job.job_file import (
     file_keys,
     load_each,
     published_to,
-    refuse_of_service,
     select_jobs,
 )
 from counton.job.saved_job import stream_name
@@ -174,15 +174,10 @@ def serve_job(name: str, job: Job) -> ServedJob:
         InvalidInputError: a service cannot run the job; the message names value and remedy.
         StateError: the job's state cannot be used, or its stream was made with other options.
     """
-    refuse_of_service(job)
     _refuse_name(stream_name(job))
     with OpenedState(job) as state:
         kept = None if state.saved is None else StreamSpec.of_stream(state.saved)
-        if kept is None and job.time is None:
-            raise InvalidInputError(
-                "the job has no column of times, so it releases once, but a service releases at "
-                f"the end of each window: give {param('time')}, or use counton run"
-            )
+        refuse_of_service(job, is_new=kept is None)
         if kept is not None and isinstance(kept.terms.windowing, SingleTable):
             raise InvalidInputError(
                 f"{state.name!r} is a table that was released once, but a service releases at "

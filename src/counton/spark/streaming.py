@@ -31,6 +31,7 @@ from counton.base.errors import (
 )
 from counton.io.sources import join_columns
 from counton.job.common_options import Job
+from counton.job.incompatible import refuse_of_streaming
 from counton.job.saved_job import stream_name
 from counton.job.values import LATEST_ROW, QUARANTINE
 from counton.results.release import Release
@@ -115,12 +116,7 @@ class Batches:
         Raises:
             InvalidInputError, StateError: see `counton.run.run`.
         """
-        if job.until not in (None, LATEST_ROW):
-            raise InvalidInputError(
-                f"{param('until', job.until)} does not go with a streaming frame, because "
-                "its newest event tells which windows have ended; leave it out, or give "
-                f"{param('until', LATEST_ROW)}"
-            )
+        refuse_of_streaming(job)
         if is_remote(frame):
             raise InvalidInputError(
                 "a streaming frame of Spark Connect would be counted on the server, which would "

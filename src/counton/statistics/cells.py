@@ -16,6 +16,7 @@ from counton.continual import Design, StepRelease
 from counton.continual.design import stream_cell
 from counton.continual.formulas import CellSum, ClosedForm, Formula, Term
 from counton.continual.intervals import is_narrow, smooth_halfwidth
+from counton.continual.releases import DecayedRelease
 from counton.strategies.strategy import checks_distributions, window_rounding
 
 
@@ -102,6 +103,10 @@ class Cells:
 
         ``grain`` is the largest rounding error of a published ``value``, by default the sum itself.
         """
+        if isinstance(self.release, DecayedRelease):
+            raise InvalidInputError(
+                "numbers of decayed sums are not added up or compared: read each number alone"
+            )
         if value is None:
             terms = (weight * float(self.values[cell]) for cell, weight in weights.items())
             value = math.fsum(terms)
@@ -130,18 +135,27 @@ class Cells:
         Raises:
             InvalidInputError: the level is outside (0, 1 - 1e-9].
         """
-        return self.design.errors.cell_halfwidth(*self.ends, confidence_level)
+        errors = self.design.errors
+        if isinstance(self.release, DecayedRelease):
+            factor = self.release.factor
+            return float(errors.decayed_halfwidths(self.std, factor, confidence_level))
+        return errors.cell_halfwidth(*self.ends, confidence_level)
 
     def halfwidths(
         self, std: NDArray[np.float64], confidence_level: float = 0.95, read: int | None = None
     ) -> NDArray[np.float64]:
         """Return half-widths of weighted sums, given their standard deviations.
 
-        ``read``: the largest number of cells in a sum, if released cells are rounded.
+        ``read``: the largest number of cells in a sum, if released cells are rounded. In sums of
+        decayed cells, the squares of the weights add up to at most 1.
 
         Raises:
             InvalidInputError: the level is outside (0, 1 - 1e-9].
         """
+        if isinstance(self.release, DecayedRelease):
+            factor = self.release.factor
+            cells = max(self.values.shape[-1], 1)
+            return self.design.errors.decayed_halfwidths(std, factor, confidence_level, cells=cells)
         # Cells have independent noise of one distribution. In standard deviations the half-width is
         # the largest of three: of a single cell, of sums of a few cells, of a normal distribution.
         # The margin added to it is that of `smooth_halfwidth`.

@@ -18,14 +18,17 @@ from numpy.typing import NDArray
 from counton.base.errors import InvalidInputError, param
 from counton.base.exact import quote
 from counton.continual.design import Design
-from counton.continual.releases import StepRelease
+from counton.continual.releases import DecayedRelease, SpanRelease, StepRelease
+from counton.continual.stream_errors import ErrorsOf
 from counton.continual.table_request import TableRequest
 from counton.statistics.accumulator_statistic import AccumulatorStatistic
 from counton.statistics.by_group import Grouped
+from counton.statistics.cells import Cells
 from counton.statistics.results import StatisticResult, result_of_release
 
 if TYPE_CHECKING:
     from counton.statistics.statistic import Statistic
+    from counton.strategies.workloads import Decayed
 
 #: So many rows that no interval is clipped at 0.
 _MANY = 10**7
@@ -39,6 +42,7 @@ def planned_halfwidths(
     *,
     rows: int | None = None,
     over: int | None = None,
+    decay: Decayed | None = None,
     ask: Sequence[Any] | None = None,
 ) -> dict[str, float]:
     """Return the half-widths at a step by the name of the number.
@@ -49,6 +53,8 @@ def planned_halfwidths(
             of `Statistic.error_of`, named "".
         over: number of last steps whose rows count; None: the step alone if the strategy releases
             the counts of single steps, else all steps so far.
+        decay: how fast the weights of steps fall, for numbers of decayed sums; None: all counted
+            steps have the same weight.
         ask: names of numbers, such as 0.9 for a quantile; None: all.
 
     >>> from counton import PureDP, plan
@@ -61,7 +67,7 @@ def planned_halfwidths(
     >>> {name: round(half, 2) for name, half in found.items()}
     {'mean': 0.11, 'sum': 778.55, 'count': 18.35}
     """
-    request = _Request(design, step, confidence_level, rows=rows, over=over, ask=ask)
+    request = _Request(design, step, confidence_level, rows=rows, over=over, decay=decay, ask=ask)
     return request.halfwidths_of(statistic)
 
 
@@ -74,10 +80,14 @@ class _Request:
     confidence_level: float
     rows: int | None
     over: int | None
+    decay: Decayed | None
     ask: Sequence[Any] | None
 
     def halfwidth_of_cell(self) -> float:
         """Return the half-width of the sum of one cell over the counted steps."""
+        if self.decay is not None:
+            release = _decayed_release(self.design, self.step, self.decay)
+            return Cells(release).halfwidth(self.confidence_level)
         start = step_before(self.design, self.step, self.over)
         errors = self.design.errors
         return float(errors.window_halfwidths(start, self.step, self.confidence_level))
@@ -94,6 +104,10 @@ class _Request:
 
     def result_of(self, statistic: Statistic) -> StatisticResult:
         """Return the numbers of a noiseless release; see `planned_result`."""
+        if self.decay is not None:
+            return planned_decayed_result(
+                statistic, self.design, self.step, rows=self.rows, decay=self.decay
+            )
         return planned_result(statistic, self.design, self.step, rows=self.rows, over=self.over)
 
 
@@ -162,7 +176,7 @@ def refuse_share_of_rows(statistic: Statistic, halfwidths: Mapping[str, float]) 
     Raises:
         InvalidInputError: a sum, a mean or a quantile would be compared with a number of rows.
     """
-    if halfwidths.get("count"):
+    if halfwidths.get("count") or any(name.startswith("count in ") for name in halfwidths):
         return  # an unnamed half-width is that of the count
     for name, member in (statistic.statistics or {"": statistic}).items():
         inner = member.inner if isinstance(member, Grouped) else member
@@ -203,18 +217,57 @@ def planned_result(
     counted = _MANY
     if rows is not None:
         counted = max(rows * (step - start) // step, 1)
-    cells = None
-    if isinstance(statistic, AccumulatorStatistic):
-        cells = statistic.typical_cells(counted, step - start)
-    exact = np.zeros(design.shape, np.int64) if cells is None else np.asarray(cells, np.int64)
-    part = design.part
-    value: Any = design.contribution.from_grid(exact) if part is None else exact * float(part.exact)
-    value = value if design.shape else np.asarray(value).item()
+    value = _typical_value(statistic, design, counted, step - start)
     release = StepRelease(step, value, float(design.errors.std(step)), design)
-    if start and design.strategy.facts.workload == "totals":
+    if start != step - 1 and design.strategy.facts.workload == "windows":
+        std = float(design.errors.window_std(start, step))
+        release = SpanRelease(step, value, std, design, start=start)
+    elif start and design.strategy.facts.workload == "totals":
         nothing = StepRelease(start, value - value, float(design.errors.std(start)), design)
         release = release.since(nothing)
     return result_of_release(statistic, release)
+
+
+def _typical_value(statistic: Statistic, design: Design, rows: int, steps: int) -> Any:
+    """Return the cells of some rows in data units; 0 if the statistic cannot tell them."""
+    cells = None
+    if isinstance(statistic, AccumulatorStatistic):
+        cells = statistic.typical_cells(rows, steps)
+    exact = np.zeros(design.shape, np.int64) if cells is None else np.asarray(cells, np.int64)
+    part = design.part
+    value: Any = design.contribution.from_grid(exact) if part is None else exact * float(part.exact)
+    return value if design.shape else np.asarray(value).item()
+
+
+def planned_decayed_result(
+    statistic: Statistic, design: Design, step: int, rows: int | None, decay: Decayed
+) -> StatisticResult:
+    """Return the noiseless numbers of decayed sums, if rows are spread evenly over all steps.
+
+    Args:
+        statistic: the planned statistic.
+        design: the design of its stream.
+        step: the last step that counts.
+        rows: number of rows from step 1 to ``step``; None: as in `planned_result`.
+        decay: how fast the weights of steps fall.
+    """
+    counted = _MANY
+    if rows is not None:
+        weights = (1 - decay.factor**step) / (1 - decay.factor)
+        counted = max(int(rows * weights / step), 1)
+    value = _typical_value(statistic, design, counted, step)
+    release = _decayed_release(design, step, decay, value)
+    return result_of_release(statistic, release)
+
+
+def _decayed_release(
+    design: Design, step: int, decay: Decayed, value: Any = None
+) -> DecayedRelease:
+    """Return a noiseless release of decayed sums, which are 0 without a ``value``."""
+    errors = replace(design, errors_of=ErrorsOf(workload=decay)).errors
+    (stds,) = errors.recent_stds([step]).values()
+    cells = np.zeros(design.shape) if value is None else value
+    return DecayedRelease(step, cells, float(stds[0]), design, factor=decay.factor)
 
 
 def halfwidths_of(

@@ -13,7 +13,7 @@ from typing_extensions import override
 from counton.base.errors import InvalidInputError
 from counton.continual import Design, Releases, StepRelease
 from counton.continual.formulas import ClosedForm, Estimate, TableNumbers, join_numbers
-from counton.continual.releases import PublicNumbers
+from counton.continual.releases import PublicNumbers, SpanRelease
 from counton.continual.table_request import EVERY_ROW, TableRequest
 from counton.statistics.cells import Cells
 from counton.statistics.statistic import Statistic, says_cells
@@ -52,7 +52,7 @@ class StatisticResult(PublicNumbers):
         self.cells = cells
         self.step = cells.release.step
         self._design = cells.design
-        if cells.release.between is not None:
+        if cells.release.between is not None or isinstance(cells.release, SpanRelease):
             self.start = cells.ends[0]
 
     @property

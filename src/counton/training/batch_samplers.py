@@ -678,3 +678,23 @@ class GivenBatches(Sampler):
     @override
     def batch(self, step: int) -> Examples:
         return self._batches[self.check_step(step) - 1].copy()
+
+
+def check_examples(sampler: Sampler, examples: int) -> None:
+    """Raise an error unless a dataset has the examples of a sampler.
+
+    Args:
+        sampler: the sampler of a run.
+        examples: number of examples of the dataset; `GivenBatches` may leave some out.
+
+    Raises:
+        InvalidInputError: the dataset has another number of examples.
+
+    >>> check_examples(FixedEpochs(examples=10, batch_size=4), 10)
+    """
+    is_enough = isinstance(sampler, GivenBatches) and examples >= sampler.examples
+    if examples != sampler.examples and not is_enough:
+        raise InvalidInputError(
+            f"the dataset has {examples:,} examples, but the sampler {sampler.examples:,}: make "
+            f"the sampler with examples={examples}"
+        )

@@ -13,7 +13,7 @@ digest of each step's gradients, and refuses to give the noise of a step to othe
 
 With `counton.training.SecretPlaces` the state also has the identity of the secret places. A step
 whose batches come from other places is refused: an example could then count in two places of an
-epoch.
+epoch. `loader` gives the batches of the sampler as arrays, from the step of a state on.
 
 JAX and optax are imported when `private_aggregate` is called; in a checkout: ``pip install
 '.[jax]'``.
@@ -28,17 +28,21 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from counton.base.errors import InvalidInputError, StateError
-from counton.base.exact import check_positive
+from counton.base.exact import check_integer, check_positive
 from counton.base.lazy import require
 from counton.noise.guard_file import drawn_identity
 from counton.training import trees
+from counton.training.batch_samplers import check_examples
 from counton.training.device import normals_inside
 from counton.training.noise import SEEDED, renew
 
 if TYPE_CHECKING:
-    from counton.training import TrainingNoise
+    from collections.abc import Iterator
 
-__all__ = ["NoiseState", "private_aggregate", "resume"]
+    from counton.training import TrainingNoise
+    from counton.training.batch_samplers import Sampler
+
+__all__ = ["ArrayLoader", "NoiseState", "loader", "private_aggregate", "resume"]
 
 #: Number of rows that describe a run in a state; fixed, because checkpoints need fixed shapes.
 _ROWS = 256
@@ -318,6 +322,156 @@ def resume(state: Any, identity: str | None = None, noise: TrainingNoise | None 
     )
 
 
+def loader(
+    noise: TrainingNoise, dataset: Any, *, state: Any = None, rows: int | None = None
+) -> ArrayLoader:
+    """Return the sampler's batches of a dataset, one for each step that is left.
+
+    The guarantee holds only for the batches of the sampler. Take one step for each batch.
+
+    Args:
+        noise: a `TrainingNoise` with a sampler.
+        dataset: an array of numpy or JAX whose first axis is the example, or a dict, list or tuple
+            of such arrays. Its examples have the positions that the sampler gives.
+        state: the state of a chain with `private_aggregate` in it; batches then begin after its
+            step. In another process, pass the state that `resume` returned. None begins at step 1.
+        rows: fill each batch with zeros up to a multiple of this number, so that `jax.jit` compiles
+            few shapes. The loader then gives pairs: the batch, and an array that is 1.0 for an
+            example and 0.0 for a filled row. Multiply the loss of each row by it.
+
+    Raises:
+        MissingDependencyError: optax is not installed.
+        InvalidInputError: the noise has no sampler; the arrays have other numbers of examples than
+            the sampler; ``rows`` is no integer above 0; or ``state`` has no state of
+            `private_aggregate`.
+        StateError: the state belongs to another run, or the sampler has other secret places.
+
+    Example::
+
+        >>> for inputs, labels in loader(noise, (inputs, labels)):     # doctest: +SKIP
+        ...     each = jax.vmap(gradient, in_axes=(None, 0, 0))(parameters, inputs, labels)
+        ...     updates, state = update(each, state)
+        ...     parameters = optax.apply_updates(parameters, updates)
+    """
+    require("optax")
+    sampler = noise.sampler
+    if sampler is None:
+        raise InvalidInputError("loader() needs a sampler: give noise(sampler=...)")
+    if rows is not None:
+        rows = check_integer("rows", rows, 1, remedy="each batch is filled to a multiple of it")
+    for array in _arrays_of(dataset):
+        check_examples(sampler, len(array))
+    taken = 0
+    if state is not None:
+        noise_state = _noise_state_in(state)
+        run = _from_numbers(np.asarray(noise_state.run))
+        _check_fingerprint(noise, run)
+        _check_places(noise, run)
+        taken = int(noise_state.step)
+    return ArrayLoader(sampler, dataset, taken, rows)
+
+
+class ArrayLoader:
+    """The batches of a dataset for the steps of a run that are left; made by `loader`.
+
+    Args:
+        sampler: the sampler of the noise.
+        dataset: arrays, or a dict, list or tuple of arrays.
+        taken: number of steps that were taken before.
+        rows: fill batches up to a multiple of this number; None does not fill them.
+
+    Example::
+
+        >>> len(loader(noise, (inputs, labels)))                       # doctest: +SKIP
+        60
+    """
+
+    def __init__(self, sampler: Sampler, dataset: Any, taken: int, rows: int | None) -> None:
+        self._sampler = sampler
+        self._dataset = dataset
+        self._taken = taken
+        self._rows = rows
+
+    def __len__(self) -> int:
+        """Return the number of steps that are left."""
+        return max(self._sampler.steps - self._taken, 0)
+
+    def __iter__(self) -> Iterator[Any]:
+        """Yield the batch of each step that is left."""
+        for step in range(self._taken + 1, self._sampler.steps + 1):
+            positions = self._sampler.batch(step)
+            if self._rows is None:
+                yield self._examples_at(positions)
+            else:
+                yield self._filled(positions, max(-(-len(positions) // self._rows), 1) * self._rows)
+
+    def _examples_at(self, positions: Any) -> Any:
+        """Return the examples at some positions, in the form of the dataset."""
+        import jax
+
+        return jax.tree_util.tree_map(lambda array: array[positions], self._dataset)
+
+    def _filled(self, positions: Any, rows: int) -> tuple[Any, Any]:
+        """Return the examples at some positions and rows of zeros, and which rows are examples.
+
+        Args:
+            positions: positions of examples.
+            rows: number of rows, with those of zeros.
+        """
+        import jax
+        import jax.numpy as jnp
+
+        is_example = np.arange(rows) < len(positions)
+        # Filled positions first read example 0, so that all arrays have one shape.
+        padded = np.zeros(rows, np.int64)
+        padded[: len(positions)] = positions
+
+        def without_others(array: Any) -> Any:
+            mask = is_example.reshape(-1, *(1 for _ in array.shape[1:]))
+            return jnp.where(mask, array, jnp.zeros_like(array))
+
+        examples = self._examples_at(padded)
+        return jax.tree_util.tree_map(without_others, examples), is_example.astype(np.float32)
+
+
+def _arrays_of(dataset: Any) -> list[Any]:
+    """Return the arrays of a dataset.
+
+    Raises:
+        InvalidInputError: there are none, or one has no axis of examples.
+    """
+    import jax
+
+    arrays: list[Any] = jax.tree_util.tree_leaves(dataset)
+    if not arrays or not all(len(getattr(array, "shape", ())) for array in arrays):
+        raise InvalidInputError(
+            f"the dataset ({type(dataset).__name__}) must be an array whose first axis is the "
+            "example, or a dict, list or tuple of such arrays: convert columns with numpy.asarray"
+        )
+    return arrays
+
+
+def _noise_state_in(state: Any) -> NoiseState:
+    """Return the state of `private_aggregate` within the state of a chain.
+
+    Raises:
+        InvalidInputError: there is no such state, or more than one.
+    """
+    import jax
+
+    def is_noise(part: Any) -> bool:
+        return isinstance(part, NoiseState)
+
+    parts = [part for part in jax.tree_util.tree_leaves(state, is_leaf=is_noise) if is_noise(part)]
+    if len(parts) != 1:
+        raise InvalidInputError(
+            f"the state has {len(parts)} states of private_aggregate, but must have one: give the "
+            "state that optimizer.init or optimizer.update returned"
+        )
+    only: NoiseState = parts[0]
+    return only
+
+
 def _begin(noise: TrainingNoise) -> Any:
     """Begin a new run, and return its identity and sessions as an array of uint32."""
     import jax
@@ -415,17 +569,22 @@ def _check_fingerprint(noise: TrainingNoise, run: dict[str, Any]) -> None:
         )
 
 
-def _check(noise: TrainingNoise, step: int, run: dict[str, Any], digest: bytes) -> None:
-    """Refuse noise for a state of other parameters, other places or another process, a name in use,
-    or a step whose noise other gradients (by ``digest``) had.
-    """
-    _check_fingerprint(noise, run)
+def _check_places(noise: TrainingNoise, run: dict[str, Any]) -> None:
+    """Raise an error if the sampler of the noise has other secret places than a run."""
     if run["places"] != _places_of(noise):
         raise StateError(
             f"the sampler of {noise.name!r} has other secret places than the state, and an example "
             "could count twice in an epoch: call counton.training.optax.resume(state, noise=noise) "
             "before the first batch"
         )
+
+
+def _check(noise: TrainingNoise, step: int, run: dict[str, Any], digest: bytes) -> None:
+    """Refuse noise for a state of other parameters, other places or another process, a name in use,
+    or a step whose noise other gradients (by ``digest``) had.
+    """
+    _check_fingerprint(noise, run)
+    _check_places(noise, run)
     noise.begin(run["identity"], run["sessions"][-1][1])
     if run["identity"] == SEEDED and noise.seeded:
         return

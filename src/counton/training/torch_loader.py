@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from counton.base.errors import InvalidInputError
-from counton.training.batch_samplers import GivenBatches, Sampler
+from counton.training.batch_samplers import Sampler, check_examples
 
 if TYPE_CHECKING:
     from counton.training.torch import PrivateSteps
@@ -188,10 +188,4 @@ def _check_dataset(dataset: Any, sampler: Sampler) -> None:
             "dataset gives each worker the same examples, and the sampler cannot choose among "
             "them: give a dataset with __getitem__ and __len__"
         )
-    examples = len(dataset)
-    is_enough = isinstance(sampler, GivenBatches) and examples >= sampler.examples
-    if examples != sampler.examples and not is_enough:
-        raise InvalidInputError(
-            f"the dataset has {examples:,} examples, but the sampler {sampler.examples:,}: make "
-            f"the sampler with examples={examples}"
-        )
+    check_examples(sampler, len(dataset))

@@ -24,7 +24,7 @@ from counton.strategies.streams.growing_root import (
     quarter,
     series_bits,
 )
-from counton.strategies.streams.normalised_sqrt import variances_of_long_rows
+from counton.strategies.streams.root_variances import variances_of_long_rows
 from counton.strategies.streams.square_root import square_root_coefficients
 
 #: sigma = 1; to the last digit.

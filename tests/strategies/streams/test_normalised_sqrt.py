@@ -12,7 +12,7 @@ from counton.continual.node_distribution import distribution_for
 from counton.privacy import ZCDP, ContributionBound
 from counton.strategies import Metric, NormalisedSqrt
 from counton.strategies.participation import Schedule
-from counton.strategies.streams import normalised_sqrt, square_root
+from counton.strategies.streams import root_variances, square_root
 from counton.testing.node_noise import HashedNoise
 from counton.testing.pattern_checks import matrix_of
 
@@ -128,9 +128,24 @@ def test_digits_and_floats_agree_on_a_long_stream(monkeypatch: pytest.MonkeyPatc
 def test_variances_of_long_streams() -> None:
     """Linear in time, against the sum over all rows."""
     exact = NormalisedSqrt(4000)
-    found = normalised_sqrt.variances_of_long_rows(exact.shares, np.ones(4000))
+    found = root_variances.variances_of_long_rows(exact.shares, np.ones(4000))
     assert found == pytest.approx(exact.variance(range(1, 4001)), rel=1e-4)
     assert found.mean() == pytest.approx(exact.overall_variance("mean"), rel=5e-5)
+
+
+@pytest.mark.parametrize("horizon", [2**13 + 1, 20_000, 2**17 + 5])
+def test_block_variances_are_those_of_running_sums(horizon: int) -> None:
+    shares = NormalisedSqrt(horizon).shares
+    expected = root_variances.variances_of_long_rows(shares, np.ones(horizon))
+    assert root_variances.block_variances(shares) == pytest.approx(expected, rel=1e-8)
+
+
+def test_overall_variances_of_long_horizon_are_those_of_releases() -> None:
+    horizon = 2**17 + 1
+    strategy = NormalisedSqrt(horizon)
+    variances = strategy.variance(range(1, horizon + 1))
+    assert strategy.overall_variance("mean") == pytest.approx(variances.mean(), rel=1e-8)
+    assert strategy.overall_variance("max") == pytest.approx(variances.max(), rel=1e-8)
 
 
 @pytest.mark.parametrize("power", [1e-4, 0.3, 0.99, 1 - 1e-9])
@@ -142,7 +157,7 @@ def test_discounted_sums_are_those_of_the_recurrence(power: float) -> None:
     for number in numbers.tolist():
         total = number + power * total
         expected.append(total)
-    assert normalised_sqrt.discounted_sums(numbers, power) == pytest.approx(expected, rel=1e-12)
+    assert root_variances.discounted_sums(numbers, power) == pytest.approx(expected, rel=1e-12)
 
 
 def test_window_variances_by_distance_and_by_window() -> None:

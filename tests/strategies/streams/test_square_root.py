@@ -13,6 +13,7 @@ from counton.strategies import SqrtToeplitz
 from counton.strategies.streams import power_series as series
 from counton.strategies.streams import square_root
 from counton.strategies.streams.square_root import square_root_coefficients, square_root_sensitivity
+from counton.testing.node_noise import HashedNoise
 
 OFFSET = Fraction(1, 2) + Fraction(1, 3 * 2**20)
 
@@ -156,6 +157,29 @@ def test_one_coordinate_at_a_time_is_the_same(
     whole = strategy.noise(field, range(1, 701))
     monkeypatch.setattr(square_root, "_BLOCK", 1)
     assert (strategy.noise(field, range(1, 701)) == whole).all()
+
+
+def test_overall_variances_of_long_horizon_are_those_of_releases() -> None:
+    horizon = 2**17 + 1
+    strategy = SqrtToeplitz(horizon)
+    variances = strategy.variance(range(1, horizon + 1))
+    assert strategy.overall_variance("mean") == pytest.approx(variances.mean(), rel=1e-9)
+    assert strategy.overall_variance("max") == pytest.approx(variances.max(), rel=1e-9)
+
+
+def test_first_noise_of_long_stream_needs_only_first_coefficients() -> None:
+    horizon = 2**15
+    table = HashedNoise((), 2**30)
+    alone = SqrtToeplitz(horizon)
+    noise = alone.noise(table, range(1, 3001))
+    first = alone.root.first_inverse(3000)
+    assert len(first.coefficients) < horizon
+    whole = SqrtToeplitz(horizon)
+    inverse = whole.root.inverse
+    assert len(inverse.coefficients) == horizon
+    assert whole.noise(table, range(1, 3001)).tolist() == noise.tolist()
+    apart = first.coefficients - inverse.coefficients[: len(first.coefficients)]
+    assert np.linalg.norm(apart) <= first.error + inverse.error
 
 
 def test_noise_does_not_depend_on_the_guard(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -50,7 +50,7 @@ class ChoiceCounts:
 
     def plus(self, other: ChoiceCounts) -> ChoiceCounts:
         """Return the sums of both."""
-        names = [each.name for each in fields(self)]
+        names = [item.name for item in fields(self)]
         return ChoiceCounts(**{name: getattr(self, name) + getattr(other, name) for name in names})
 
 

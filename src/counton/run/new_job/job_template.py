@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -24,6 +25,7 @@ from counton.job.statistics import CountJob
 from counton.job.values import LATEST_ROW, NOW, QUARANTINE
 from counton.run.counting.missing_rows import MAX_EMPTY_WINDOWS
 from counton.run.new_job.column_contents import TimeColumn
+from counton.run.new_job.count_columns import columns_named_as_counts
 from counton.run.new_job.default_paths import (
     default_state,
     holds_new_events,
@@ -125,12 +127,18 @@ def complete_job(values: JobValues, look: FirstLook) -> CountJob:
         defaults["max_contributions"] = 1
     if job.row_id is None and holds_new_events(job.events):
         defaults["append"] = True
+    if job.user is not None:
+        defaults["privacy_unit"] = "user"
     if path is not None:
-        defaults["stream"] = stem_of(path)
-        defaults["output"] = os.fspath(path_beside(job.events, ".released.csv"))
+        name = stem_of(path)
+        defaults["stream"] = name
+        # Streams of the same events write different files.
+        part = "" if job.stream in (None, name) else "." + re.sub(r"\W+", "_", str(job.stream))
+        defaults["output"] = os.fspath(path_beside(job.events, f"{part}.released.csv"))
         # A file can take unusable rows, if no stated option ends the run at such a row.
         if values.get("missing_values") != "fail" and values.get("ambiguous") != "raise":
-            defaults["bad_rows"] = f"{QUARANTINE}{path_beside(job.events, '.unreadable.csv')}"
+            unreadable = path_beside(job.events, f"{part}.unreadable.csv")
+            defaults["bad_rows"] = f"{QUARANTINE}{unreadable}"
     return job_of(defaults | dict(values))
 
 
@@ -167,7 +175,9 @@ def unsaid(values: JobValues, look: FirstLook) -> dict[str, str]:
             "name of one more group, for rows of groups that are not listed, also for rows of "
             "totals; without this line, such a row stops the run"
         )
-    return remarks | _unsaid_unit(job, columns)
+    counts = columns_named_as_counts(look.columns, job)
+    user_columns = ", ".join(name for name in look.columns if name not in ("", whole.time, *counts))
+    return remarks | _unsaid_unit(job, user_columns)
 
 
 def _unsaid_times(job: CountJob, whole: CountJob, look: FirstLook) -> dict[str, str]:
@@ -238,8 +248,13 @@ def _words_of_times(column: TimeColumn) -> str:
     return f"{column.name} ({' or '.join(formats)})" if formats else column.name
 
 
-def _unsaid_unit(job: CountJob, columns: str) -> dict[str, str]:
-    """Return the options on whom to protect that only the operator can state and did not."""
+def _unsaid_unit(job: CountJob, user_columns: str) -> dict[str, str]:
+    """Return the options on whom to protect that only the operator can state and did not.
+
+    Args:
+        job: job of the options that are stated.
+        user_columns: names of the columns that may have users.
+    """
     if job.count_column is not None:
         if job.privacy_unit is None and job.upstream_max_contributions is None:
             return {
@@ -252,7 +267,7 @@ def _unsaid_unit(job: CountJob, columns: str) -> dict[str, str]:
         if job.privacy_unit is not None:
             return {}
         remarks["user"] = (
-            f"whom to protect: the column that names the user ({columns}), with "
+            f"whom to protect: the column that names the user ({user_columns}), with "
             "max-contributions and contribution-period; or delete these three lines and write "
             'privacy-unit = "row", or what a row is in one word: it protects single rows'
         )
@@ -262,6 +277,9 @@ def _unsaid_unit(job: CountJob, columns: str) -> dict[str, str]:
         remarks["max_contributions"] = (
             "how many rows of one user count in each period; noise hides all of them"
         )
+        groups_remark = remark_on_groups(job)
+        if groups_remark is not None:
+            remarks["max_contributions"] += f"; {groups_remark}"
     if job.contribution_period is None:
         remarks["contribution_period"] = (
             "length of the period, as in 1d, 1w, 1mo, or 12mo for a year: what a user does in "
@@ -269,6 +287,40 @@ def _unsaid_unit(job: CountJob, columns: str) -> dict[str, str]:
             "stream, and no more"
         )
     return remarks
+
+
+def remark_on_groups(job: CountJob) -> str | None:
+    """Return a remark that a limit on rows leaves out groups of a user; None if there is no such
+    limit.
+
+    >>> print(remark_on_groups(CountJob(user="reader", group_by="branch")))
+    a user in more groups counts only in the first ones; to count each user in every group, add a
+    line once-per-window = true and set max-contributions to the number of groups
+    """
+    if job.group_by is None or job.distinct_users or job.count_column is not None:
+        return None
+    return (
+        "a user in more groups counts only in the first ones; to count each user in every group, "
+        "add a line once-per-window = true and set max-contributions to the number of groups"
+    )
+
+
+def remark_on_names(job: CountJob) -> str:
+    """Return a remark on the names of users and rows in published texts, for a job of users.
+
+    >>> print(remark_on_names(CountJob(user="id", max_contributions=3)))
+    name of a user in published texts, as in visitor; it cannot change after the first run, and
+    neither can the name of a row: add a line event-name = "visit" to state it
+    """
+    remark = (
+        "name of a user in published texts, as in visitor; it cannot change after the first run"
+    )
+    has_one_row = job.max_contributions == 1 and job.contribution_period == job.every
+    if job.distinct_users or (has_one_row and job.group_by is None):  # the numbers count users
+        return remark
+    return (
+        f'{remark}, and neither can the name of a row: add a line event-name = "visit" to state it'
+    )
 
 
 def are_old(job: Job, look: FirstLook) -> bool:
@@ -322,11 +374,13 @@ def days_of(every: str) -> float:
 
 
 def refuse_state(job: Job) -> None:
-    """Refuse an existing state that the user did not name: it holds other streams."""
+    """Refuse an existing state of which the user named no stream: it holds other streams."""
     assert job.state is not None
     file = state_file(job.state)
     state = os.fspath(job.state)
-    if file is not None and file.exists() and state == default_state(job.events):
+    if job.stream is not None or state != default_state(job.events):
+        return
+    if file is not None and file.exists():
         raise InvalidInputError(
             f"state {state!r} exists already, and options of its streams cannot change. Give "
             f"another state ({param('state', 'other.db')}), or a new {param('stream')} "

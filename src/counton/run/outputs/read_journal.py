@@ -56,9 +56,12 @@ def read_release(
 def public_notes(spec: StreamSpec) -> list[str]:
     """Return why a stream's numbers are withdrawn, if they are, and the notes on single windows."""
     withdrawn = [] if spec.withdrawn is None else [f"{WITHDRAWN}: {spec.withdrawn}"]
+    if not spec.notes:
+        return withdrawn
     windows = spec.terms.windowing.windows
     widths = spec.terms.widths
-    return [*withdrawn, *(note.sentence(windows, widths) for note in spec.notes)]
+    noun = spec.metadata().recent_noun
+    return [*withdrawn, *(note.sentence(windows, widths, noun) for note in spec.notes)]
 
 
 def _read_numbers(

@@ -102,14 +102,14 @@ def plan_spec(job: Job, units: Sequence[SpentUnit] = ()) -> StreamSpec:
 def _with_loss_of_targets(job: Job) -> StreamSpec:
     """Plan a single table with the loss that its targets cost, if they are standard deviations."""
     table: Any = parse_statistic(job).of_group
-    wanted = table.as_wanted()
-    if wanted is None:
+    table_and_loss = table.as_wanted()
+    if table_and_loss is None:
         raise InvalidInputError(
             f"the privacy loss is missing; give {param('rho', 0.5)} for example, or state "
             f"the accuracy by {param('target', 'LEVEL=STD,...')}, from which the loss is "
             "computed"
         )
-    resolved, guarantee = wanted
+    resolved, guarantee = table_and_loss
     most = job.value_of("max_contributions") or 1
     job = _with_loss(job, ZCDP(guarantee.rho * most**2))  # norms multiply
     return _with_strategy(stream_options(job), parse_terms(job), resolved)
@@ -184,7 +184,7 @@ def _contribution(terms: StreamTerms, statistic: AccumulatorStatistic) -> Contri
 def _check_corrections(terms: StreamTerms, contribution: ContributionBound) -> None:
     """Refuse more corrections of a row than a guarantee can cover.
 
-    What they do not go with was refused with the options of the job.
+    What they cannot be used with was refused with the options of the job.
     """
     if terms.max_corrections > MOST_CORRECTIONS:
         raise InvalidInputError(

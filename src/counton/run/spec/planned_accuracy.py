@@ -152,7 +152,8 @@ def counted_windows(
 
     Returns:
         A number for each step: of counts and sums, under `EACH_WINDOW`, or "" for totals; of
-        another statistic, for all its numbers under "".
+        another statistic, for all its numbers under "". Last windows of several lengths have names
+        such as "in the last 7 days".
     """
     series = spec.terms.series
     is_additive = spec.accumulator_statistic.additive
@@ -166,12 +167,9 @@ def counted_windows(
             counted[""] = list(steps)
         if series in ("per-window", "both"):
             counted[EACH_WINDOW] = [1 for _ in steps]
-        metadata = spec.metadata()
-        for width in metadata.widths:
-            is_single = series == "rolling" and len(metadata.widths) == 1
-            name = "" if is_single else f"in the {metadata.last_in_words(width)}"
-            counted[name] = [min(width, step) for step in steps]
-        return counted
+        return counted | _counted_last_windows(spec, steps)
+    if series == "rolling":
+        return _counted_last_windows(spec, steps)
     if over is not None:
         return {"": [min(over, step) for step in steps]}
     if series == "per-window":
@@ -184,6 +182,17 @@ def counted_windows(
         starts = period_starts(windows, period, steps[-1])[np.asarray(steps) - 1]
         return {"": (np.asarray(steps) - starts).tolist()}
     return {"": list(steps)}
+
+
+def _counted_last_windows(spec: StreamSpec, steps: Sequence[int]) -> dict[str, list[int]]:
+    """Return how many windows sums of the last windows count, by their names."""
+    counted: dict[str, list[int]] = {}
+    metadata = spec.metadata()
+    for width in metadata.widths:
+        is_single = metadata.series == "rolling" and len(metadata.widths) == 1
+        name = "" if is_single else f"in the {metadata.last_in_words(width)}"
+        counted[name] = [min(width, step) for step in steps]
+    return counted
 
 
 def halfwidths_at(
@@ -214,28 +223,32 @@ def halfwidths_at(
         design = _newest_versions(design, lags)
         steps = [lags + 2 - step for step in steps]  # each version belongs to a window of its own
     workload = spec.terms.workload
-    if isinstance(workload, Decayed):
-        errors = replace(design, errors_of=ErrorsOf(workload=workload)).errors
+    decay = workload if isinstance(workload, Decayed) else None
+    if decay is not None and spec.accumulator_statistic.additive:
+        errors = replace(design, errors_of=ErrorsOf(workload=decay)).errors
         halves = errors.recent_halfwidths(list(steps), level)
         return {name: tuple(half.tolist()) for name, half in halves.items()}
     if spec.accumulator_statistic.additive:
         return _halfwidths_of_sums(design, steps, counted, level)
     halfwidths: dict[str, tuple[float, ...]] = {}
-    for step, number_of_windows in zip(steps, counted[""], strict=True):
-        rows_by_step = None
-        if rows is not None:
-            rows_by_step = max(rows * step // (windows or steps[-1]), 1)
-        of_step = planned_halfwidths(
-            spec.accumulator_statistic,
-            design,
-            step,
-            level,
-            rows=rows_by_step,
-            over=number_of_windows,
-            ask=ask,
-        )
-        for name, halfwidth in of_step.items():
-            halfwidths[name] = (*halfwidths.get(name, ()), halfwidth)
+    for times, numbers_of_windows in counted.items():
+        for step, number_of_windows in zip(steps, numbers_of_windows, strict=True):
+            rows_by_step = None
+            if rows is not None:
+                rows_by_step = max(rows * step // (windows or steps[-1]), 1)
+            of_step = planned_halfwidths(
+                spec.accumulator_statistic,
+                design,
+                step,
+                level,
+                rows=rows_by_step,
+                over=number_of_windows,
+                decay=decay,
+                ask=ask,
+            )
+            for number, halfwidth in of_step.items():
+                name = f"{number} {times}".strip()
+                halfwidths[name] = (*halfwidths.get(name, ()), halfwidth)
     return halfwidths
 
 

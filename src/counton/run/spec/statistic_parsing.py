@@ -224,13 +224,8 @@ def parse_own_statistic(job: OwnStatisticJob) -> StatisticOfRows:
     columns = job.column_names
     if statistic.own_columns is not None:
         columns = statistic.own_columns.names
-    if len(columns) != len(statistic.parts):
-        names_of_parts = ", ".join(part.name for part in statistic.parts) or "none"
-        raise InvalidInputError(
-            f"{param('columns')} are {', '.join(columns) or 'none'}, but {statistic!r} reads "
-            f"{len(statistic.parts)} columns besides time, group and user: {names_of_parts}; name "
-            "one column for each"
-        )
+    # Another number of columns was refused with the options of the job.
+    assert len(columns) == len(statistic.parts)
     return StatisticOfRows(job.name_of_statistic(), statistic, columns)
 
 

@@ -17,7 +17,6 @@ from typing import ClassVar, Literal, Protocol
 from typing_extensions import override
 
 from counton.base.arguments import DEFAULT_TOP
-from counton.base.errors import InvalidInputError
 from counton.base.series import Series
 from counton.io.declared_groups import refuse_long_terms
 from counton.io.error_policy import Policies
@@ -57,11 +56,8 @@ class StatisticOfRows:
     columns: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        """Refuse a column that is named twice."""
-        if len(set(self.columns)) < len(self.columns):
-            raise InvalidInputError(
-                f"the columns are {', '.join(self.columns)}: name each of them only once"
-            )
+        """Check that no column is named twice, which was refused with the options of the job."""
+        assert len({*self.columns}) == len(self.columns)
 
     def of_groups(self, groups: GroupNames) -> AccumulatorStatistic:
         """Return the statistic of the rows of several groups."""

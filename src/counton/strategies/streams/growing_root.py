@@ -53,12 +53,9 @@ from counton.strategies.strategy import (
     check_window,
     window_ends,
 )
-from counton.strategies.streams.normalised_sqrt import (
-    NormalisedSqrt,
-    exact_variances,
-    variances_of_long_rows,
-)
+from counton.strategies.streams.normalised_sqrt import NormalisedSqrt
 from counton.strategies.streams.power_series import convolve
+from counton.strategies.streams.root_variances import exact_variances, variances_of_long_rows
 from counton.strategies.streams.square_root import (
     RootSeries,
     RootStrategy,
@@ -252,6 +249,11 @@ class _Beginning(NormalisedSqrt):
         spans = _spans(self.horizon + 1, self.equal)
         widths = [float(node_variance(level, self.equal)) for level, _ in spans]
         return np.repeat(widths, [len(span) for _, span in spans])
+
+    @cached_property
+    @override
+    def _mean_and_largest(self) -> tuple[float, float]:
+        return float(self._variances.mean()), float(self._variances.max())
 
     @cached_property
     def _variances(self) -> Floats:

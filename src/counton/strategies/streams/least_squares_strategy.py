@@ -558,27 +558,18 @@ class LeastSquaresStrategy(StreamStrategy):
         rows = solved @ measured * (float(variance.numerator * self._tree.unit) * scale)
         nodes = [(0, line_row) for line_row in range(self.line.rows)]
 
-        trees: list[dict[tuple[int, int], Any]] = []
-        for cell in range(cells):
-            weights: dict[tuple[int, int], Any] = {}
+        of_cells: list[dict[tuple[int, int], Any]] = [{} for _ in range(cells)]
+        for cell, weights in enumerate(of_cells):
             entering = Fraction(variance.denominator * int(self.line.own[cell]))
             self._tree.read(weights, self._tree.top, cell, entering)
-            trees.append(weights)
-        tree_nodes = sorted({node for weights in trees for node in weights})
-        index = {node: i for i, node in enumerate(tree_nodes)}
-        of_cells = np.zeros((cells, len(tree_nodes)))
-        for cell, weights in enumerate(trees):
-            for node, weight in weights.items():
-                of_cells[cell, index[node]] = float(weight)
-        inside = np.zeros((steps, len(tree_nodes)))
+        inside: list[dict[tuple[int, int], Any]] = [{} for _ in range(steps)]
         if self.radices:
-            for step in range(steps):
-                weights = {}
+            for step, weights in enumerate(inside):
                 share: Any = 1 / float(own_weights[block[step]])
                 self._tree.read_inside(weights, step, share)
-                for node, weight in weights.items():
-                    inside[step, index[node]] += float(weight)
-        reads = np.concatenate([rows, (solved @ of_cells + inside) * scale], axis=1)
+        tree_nodes = sorted({node for weights in (*of_cells, *inside) for node in weights})
+        trees = solved @ _dense_weights(of_cells, tree_nodes) + _dense_weights(inside, tree_nodes)
+        reads = np.concatenate([rows, trees * scale], axis=1)
         used = np.flatnonzero(reads.any(axis=0))
         nodes += tree_nodes
         return [nodes[i] for i in used.tolist()], reads[:, used]
@@ -890,3 +881,19 @@ def _adjugate(rows: list[list[int]]) -> tuple[list[list[int]], int]:
                 ]
         before = head
     return [row[count:] for row in work], before
+
+
+def _dense_weights(
+    rows: Sequence[Mapping[tuple[int, int], Any]], nodes: Sequence[tuple[int, int]]
+) -> Floats:
+    """Return weights of nodes by row as floats, shape (rows, nodes).
+
+    >>> _dense_weights([{}, {(1, 0): 2}], [(0, 4), (1, 0)]).tolist()
+    [[0.0, 0.0], [0.0, 2.0]]
+    """
+    index_of = {node: index for index, node in enumerate(nodes)}
+    dense = np.zeros((len(rows), len(nodes)))
+    for row, weights in enumerate(rows):
+        for node, weight in weights.items():
+            dense[row, index_of[node]] = float(weight)
+    return dense

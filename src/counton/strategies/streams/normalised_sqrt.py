@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 from functools import cached_property
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,13 +21,14 @@ from counton.base.errors import InvalidInputError
 from counton.base.exact import check_integer
 from counton.strategies.participation import Schedule, Structure, sensitivities
 from counton.strategies.strategy import Node, Steps, check_step, window_ends
-from counton.strategies.streams.power_series import convolve, fft_length
-from counton.strategies.streams.square_root import (
-    RootStrategy,
-    is_falling,
-    signed_overlaps,
-    square_root_coefficients,
+from counton.strategies.streams.power_series import convolve
+from counton.strategies.streams.root_variances import (
+    FEWEST,
+    block_variances,
+    exact_variances,
+    variances_of_long_rows,
 )
+from counton.strategies.streams.square_root import RootStrategy, is_falling, signed_overlaps
 
 if TYPE_CHECKING:
     from counton.base.arrays import Floats
@@ -42,12 +42,8 @@ _FINER_SERIES_BITS = 14
 _LARGEST_NORMALISED = 2**20
 #: Up to this horizon variances are exact sums over rows; beyond it they are within 1e-4.
 _EXACT_ROWS = 2**13
-#: Numbers that are computed at a time, so that they stay in the processor's cache.
-_CACHED = 2**14
-#: Smallest number of first releases whose variances are computed alone; a multiple of `_CACHED`.
-_FEWEST = 2**16
-#: Convolutions of fewer numbers are computed as sums of shifted copies.
-_SHORT_SERIES = 2**16
+#: Beyond this horizon the mean and largest variance are computed by blocks.
+_LONG = 2**17
 #: Number of overlaps that are all computed; further ones are computed at distances that grow by a
 #: tenth.
 _ALL_OVERLAPS = 16
@@ -195,15 +191,23 @@ class NormalisedSqrt(RootStrategy):
             return variances_of_long_rows(self.shares, np.ones(self.horizon))
         return exact_variances(self.shares, self.inverse, np.ones(self.horizon))
 
+    @cached_property
+    @override
+    def _mean_and_largest(self) -> tuple[float, float]:
+        if self.horizon <= _LONG:
+            return super()._mean_and_largest
+        variances = block_variances(self.shares)
+        return float(variances.mean()), float(variances.max())
+
     def _first_variances(self, count: int) -> Floats:
         """Return the variances of the first ``count`` releases or more, as ``_variances`` has them.
 
         A scheduled run at the beginning of a long stream needs no others.
         """
-        if "_variances" in self.__dict__ or 2 * max(count, _FEWEST) > self.horizon:
+        if "_variances" in self.__dict__ or 2 * max(count, FEWEST) > self.horizon:
             return self._variances
         if len(self._computed_variances) < count:
-            number = max(_FEWEST, 1 << (count - 1).bit_length())
+            number = max(FEWEST, 1 << (count - 1).bit_length())
             self._computed_variances = variances_of_long_rows(
                 self.shares, np.ones(self.horizon), min(number, self.horizon)
             )
@@ -252,130 +256,3 @@ class NormalisedSqrt(RootStrategy):
             within[: stop - start] = d[start:stop][::-1]
             variances[index] = float((convolve(within, a[:stop], stop) ** 2).sum())
         return variances
-
-
-def exact_variances(d: Floats, a: Floats, q: Floats) -> Floats:
-    """Return the variances of all releases by sums over nodes, in quadratic time.
-
-    Args:
-        d: the norms of the columns of the square root.
-        a: the first column of its inverse.
-        q: the variances of the nodes' noise.
-    """
-    # The squared norms of the rows of A D C^-1, weighted by the variances of the nodes.
-    total = np.zeros(len(d))
-    for k in range(len(d)):  # node k + 1 in all releases
-        total[k:] += q[k] * np.cumsum(d[k:] * a[: len(d) - k]) ** 2
-    return total
-
-
-def mixture_of_powers(count: int) -> tuple[list[tuple[float, float]], Floats]:
-    """Return the coefficients a_0 .. a_(count - 1) of sqrt(1 - x), as sums of powers.
-
-    From j = 2 on, a_j is the sum of w p^(j - 1) over a few pairs (p, w), which are returned first.
-
-    >>> mixture_of_powers(5)[1].round(5).tolist()
-    [1.0, -0.5, -0.125, -0.0625, -0.03906]
-    """
-    # -1/pi times the integral over (0, 1) of x^(j - 3/2) sqrt(1 - x), by the trapezoidal rule in
-    # ln(x / (1 - x)).
-    step = 0.75
-    y = np.arange(-9.0, math.log(count) + 13.0, step)
-    powers = 1 / (1 + np.exp(-y))
-    rest = 1 / (1 + np.exp(y))
-    mixture = -step / math.pi * rest**1.5 * powers**0.5
-    # Errors would add up over the steps if these were not the coefficients of one series whose sum
-    # is that of sqrt(1 - x).
-    rule = list(zip(powers.tolist(), mixture.tolist(), strict=True))
-    a = np.zeros(count)
-    for power, weight in rule:
-        seen = powers_of(power, count - 1)
-        a[1 : 1 + len(seen)] += weight * seen
-    a[0] = 1.0
-    a[1] = square_root_coefficients(count)[-1] - 1.0 - a[2:].sum()
-    return rule, a
-
-
-def variances_of_long_rows(d: Floats, q: Floats, count: int | None = None) -> Floats:
-    """Return the variances of all releases of a square root whose entries are not rounded.
-
-    The time is linear if ``q`` is constant.
-
-    Args:
-        d: the norms of the columns of the square root.
-        q: the variances of the nodes' noise, which never decrease.
-        count: number of releases, of a constant ``q``; None: all. Those of fewer releases have the
-            same bits, if they are `_FEWEST` at least.
-    """
-    # They are the squared norms of the rows of A D C^-1. The variance at t grows by d_t^2 sum over
-    # s <= t of q_s a_{t-s}^2 and by twice d_t times the sum over s < t of q_s B_{t-1,s} a_{t-s},
-    # with a the coefficients of sqrt(1 - x). From 2 on these are a mixture of powers; the sums over
-    # s are convolutions with q.
-    rule, a = mixture_of_powers(len(d))
-    d = d[:count]
-    q = q[:count]
-    a = a[:count]
-    horizon = len(d)
-    rises = np.diff(q, prepend=0.0)
-    starts = np.flatnonzero(rises)
-    length = fft_length(horizon)
-    of_q = np.fft.rfft(q, length) if len(starts) > 1 else q
-
-    def with_q(x: Floats) -> Floats:
-        if len(x) > _SHORT_SERIES and len(starts) > 1:
-            return np.asarray(np.fft.irfft(np.fft.rfft(x, length) * of_q, length)[:horizon])
-        # After the variance of nodes rises, the running sums are multiplied by that rise.
-        sums = np.cumsum(x)
-        if len(starts) == 1:
-            variances = np.full(horizon, q[0] * sums[-1])
-            variances[: len(x)] = q[0] * sums
-            return variances
-        variances = np.zeros(horizon)
-        past = 0.0
-        for start, stop in pairwise([*starts, horizon]):
-            rise = rises[start]
-            variances[start:stop] += past
-            some = variances[start : start + len(x)]
-            some += rise * (sums[: len(some)] - sums[-1])
-            variances[start:stop] += rise * sums[-1]
-            past += rise * sums[-1]
-        return variances
-
-    cross = np.zeros(horizon)
-    cross[1:] = (a[1] - sum(weight for _, weight in rule)) * (d * q)[:-1]
-    for power, weight in rule:
-        seen = powers_of(power, horizon)
-        cross[1:] += weight * discounted_sums(d * with_q(a[: len(seen)] * seen), power)[:-1]
-    return np.cumsum(2 * d * cross + d**2 * with_q(a**2))
-
-
-def discounted_sums(x: Floats, power: float) -> Floats:
-    """Return running sums y_t = x_t + power * y_(t - 1)."""
-    # Blocks are so short that no power within a block underflows, and so long that after one more
-    # block a number has become negligible, unless there is one block at a time.
-    width = min(max(2, int(-300 / math.log(power))), _CACHED, len(x))
-    powers = np.full(width, power)
-    powers[0] = 1.0
-    np.cumprod(powers, out=powers)
-    sums = np.empty(-(-len(x) // width) * width)
-    sums[: len(x)] = x
-    sums[len(x) :] = 0.0
-    blocks = sums.reshape(-1, width)
-    several = max(1, _CACHED // width)
-    last = 0.0
-    for at in range(0, len(blocks), several):
-        some = blocks[at : at + several]
-        some /= powers
-        np.cumsum(some, axis=1, out=some)
-        some *= powers
-        lasts = np.append(last, some[:-1, -1])
-        some += lasts[:, None] * (powers * power)
-        last = some[-1, -1]
-    return sums[: len(x)]
-
-
-def powers_of(power: float, count: int) -> Floats:
-    """Return the first ``count`` powers of ``power``; fewer if all later are negligible."""
-    powers = np.full(min(count, 8 + int(-40 / math.log(power))), power)
-    powers[:1] = 1.0
-    return np.cumprod(powers, out=powers)

@@ -42,7 +42,7 @@ from counton.strategies.strategy import (
     check_window,
     window_ends,
 )
-from counton.strategies.streams.inverse_root import BoundedSeries, inverse_root
+from counton.strategies.streams.inverse_root import BoundedSeries, inverse_near_root, inverse_root
 from counton.strategies.streams.power_series import (
     DIGIT_BITS,
     LEADING_BITS,
@@ -64,9 +64,15 @@ LARGEST_HORIZON = 2**24
 #: C is rounded to multiples of 2^-18; above this horizon to multiples of 2^-20.
 _FINER_BEYOND = 2**19
 
+#: Beyond this horizon the mean and largest variance are computed without a Fourier transform.
+_LONG = 2**17
+
 #: Numbers transformed at a time (steps times coordinates), so that they stay in the processor's
 #: cache.
 _BLOCK = 2**16
+
+#: Smallest number of first coefficients of an inverse that are computed alone.
+_FEWEST = 2**14
 
 #: Coefficients computed at once.
 _AT_ONCE = 2**14
@@ -187,6 +193,7 @@ class RootSeries:
         self._exact_row: list[int] = []  # entry k is b_k * 2^(bits * k), an integer
         #: The length of the last Fourier transform of the first column of B, and this transform.
         self._kept: tuple[int, NDArray[np.complex128]] | None = None
+        self._computed_inverse: BoundedSeries | None = None
 
     @cached_property
     def numerators(self) -> NDArray[np.int64]:
@@ -223,8 +230,9 @@ class RootSeries:
             reals: noise z of nodes 1, 2, ..., integers in float64, shape (coordinates, nodes).
             few: the steps whose releases are computed; default: all, by a Fourier transform.
         """
-        b = self.inverse.coefficients
         nodes = reals.shape[1]
+        inverse = self.first_inverse(nodes)
+        b = inverse.coefficients
         if few is not None:
             backwards = b[nodes - 1 :: -1].copy()  # BLAS needs it contiguous
             sums = np.stack([reals[:, :t] @ backwards[nodes - t :] for t in few], axis=1)
@@ -237,7 +245,7 @@ class RootSeries:
             sums = np.fft.irfft(kept[1] * np.fft.rfft(reals, length), length)[:, :nodes]
             slack = self._slack(length)
         # Rounding z and b to float64 adds 2^-53 each; the error of b is multiplied by |z|_2.
-        of_b = self.inverse.error
+        of_b = inverse.error
         norms = 1.001 * np.linalg.norm(reals, axis=1)
         if norms.max() >= 2.0**60 or np.abs(reals).max() >= 2.0**52:
             raise SumOverflowError(
@@ -255,8 +263,9 @@ class RootSeries:
             z: noise of nodes 1, 2, ..., integers.
         """
         count = len(z)
-        b = np.rint(np.ldexp(self.inverse.coefficients[:count], LEADING_BITS)).astype(np.int64)
-        error = self.inverse.error * 2.0**LEADING_BITS + math.sqrt(count)  # rounded to integers
+        inverse = self.first_inverse(count)
+        b = np.rint(np.ldexp(inverse.coefficients[:count], LEADING_BITS)).astype(np.int64)
+        error = inverse.error * 2.0**LEADING_BITS + math.sqrt(count)  # rounded to integers
         norm = math.sqrt(np.square(z.astype(np.float64)).sum())
         return exact_dot(b, z[::-1]), math.ceil(1.001 * error * norm)
 
@@ -272,7 +281,8 @@ class RootSeries:
         count = len(z)
         length = fft_length(count)
         slack = self._slack(length)
-        b = self.inverse.coefficients[:count]
+        inverse = self.first_inverse(count)
+        b = inverse.coefficients[:count]
         norm = float(np.linalg.norm(z.astype(np.float64)))
         number = -(-(int(np.abs(z).max()).bit_length() + 1) // _NOISE_DIGIT_BITS)
         digits = balanced_digits(z, _NOISE_DIGIT_BITS, number)
@@ -292,18 +302,32 @@ class RootSeries:
             whole += np.rint(product).astype(np.int64) << place * _NOISE_DIGIT_BITS
         small = b - np.ldexp(multiples, -bits)
         rest = np.fft.irfft(np.fft.rfft(small, length) * np.fft.rfft(z, length), length)[:count]
-        error = slack * float(np.linalg.norm(small)) + self.inverse.error
+        error = slack * float(np.linalg.norm(small)) + inverse.error
         return CloseSums(whole, bits, rest, 1.001 * error * norm)
 
-    @cached_property
+    @property
     def inverse(self) -> BoundedSeries:
         """First column of B in float64, with a proven bound on its error."""
-        inverse = inverse_root(self.numerators, self.bits)
-        if inverse is None:  # a subclass with other numerators
-            digits = self.quotient.digit(0)
-            error = self.quotient.error_units(0) * 2.0**-LEADING_BITS * math.sqrt(self.count)
-            coefficients = np.ldexp(digits.astype(np.float64), -LEADING_BITS)
-            inverse = BoundedSeries(coefficients, error)
+        return self.first_inverse(self.count)
+
+    def first_inverse(self, count: int) -> BoundedSeries:
+        """Return at least the first ``count`` entries of B's first column, and their error bound.
+
+        A run at the beginning of a long stream needs no others.
+
+        Args:
+            count: number of entries, up to that of C.
+        """
+        inverse = self._computed_inverse  # another thread may replace it meanwhile
+        if inverse is None or len(inverse.coefficients) < count:
+            number = min(max(_FEWEST, 1 << (count - 1).bit_length()), self.count)
+            inverse = inverse_root(self.numerators[:number], self.bits)
+            if inverse is None:  # a subclass with other numerators
+                digits = self.quotient.digit(0)
+                error = self.quotient.error_units(0) * 2.0**-LEADING_BITS * math.sqrt(self.count)
+                coefficients = np.ldexp(digits.astype(np.float64), -LEADING_BITS)
+                inverse = BoundedSeries(coefficients, error)
+            self._computed_inverse = inverse
         return inverse
 
 
@@ -379,7 +403,13 @@ class RootStrategy(StreamStrategy):
         check_metric(metric)
         if of == "windows":
             return super().overall_variance(metric, of)
-        return float(self._variances.max() if metric == "max" else self._variances.mean())
+        mean, largest = self._mean_and_largest
+        return largest if metric == "max" else mean
+
+    @cached_property
+    def _mean_and_largest(self) -> tuple[float, float]:
+        """The mean and the largest of the variances of all releases."""
+        return float(self._variances.mean()), float(self._variances.max())
 
     def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
         """Return the correctly rounded noise, in time O(stop log stop) per coordinate."""
@@ -586,6 +616,16 @@ class SqrtToeplitz(RootStrategy):
     def _variances(self) -> Floats:
         """Variances of all releases; the last is the largest."""
         return np.cumsum(self.root.inverse.coefficients**2)
+
+    @cached_property
+    @override
+    def _mean_and_largest(self) -> tuple[float, float]:
+        near = inverse_near_root(self.root.numerators, self.root.bits)
+        if self.horizon <= _LONG or near is None:
+            return super()._mean_and_largest
+        squares = near**2
+        releases = np.arange(self.horizon, 0, -1)  # in which each node is
+        return float(squares @ releases) / self.horizon, float(squares.sum())
 
     def variance(self, steps: Steps, since: Steps | None = None) -> NDArray[np.float64]:
         """Return the variances of releases, or of their differences.
