@@ -269,7 +269,7 @@ def _reason(
     bad_rows = _bad_rows_by_problem(source, mapping)
     problem = next(iter(bad_rows))
     if of_commonest:
-        problem = max(bad_rows, key=lambda one: bad_rows[one].number)
+        problem = max(bad_rows, key=lambda problem: bad_rows[problem].number)
     part = bad_rows[problem].part
     row = bad_rows[problem].first
     if problem == Problem.UNREADABLE_ROW:
