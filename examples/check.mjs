@@ -707,6 +707,43 @@ class GrowingSquareRoot extends Root {
   }
 }
 
+class WithinBlock extends Root {
+  constructor(steps, bits, more) {
+    super();
+    [this.steps, this.bits, this.more] = [steps, bits, more];
+  }
+  weights(last) {
+    let total = 0n;
+    const squares = this.series(this.steps).map((one) => (total += one ** 2n)).reverse();
+    return squares.slice(0, last).map((one) => root(4n ** (this.bits + this.more) / one));
+  }
+}
+
+class GrowingBlocks extends Strategy {
+  places = 10n;
+  constructor({ weight_bits: more = 18, block = 1024 }) {
+    super();
+    this.block = block;
+    this.between = new GrowingSquareRoot({ weight_bits: more });
+    this.within = new WithinBlock(block - 1, this.between.bits, BigInt(more));
+  }
+  factor(level) {
+    if (!level) return ONE;
+    return this.between.factor(level - 1).times(fraction(4, 5));
+  }
+  noise(z, last) {
+    const finished = Math.floor(last / this.block);
+    const between = [0n];
+    if (finished) between.push(...this.between.noise((level, node) => z(1 + level, node), finished));
+    return between.flatMap((total, number) => {
+      const before = number * this.block;
+      const steps = Math.min(this.block - 1, last - before);
+      const within = steps ? this.within.noise((_, node) => z(0, before + node), steps) : [];
+      return [0n, ...within].map((one) => total + one);
+    }).slice(1);
+  }
+}
+
 async function integers(text, size) {
   const [width, packed] = [Number(text[0]), Buffer.from(text.slice(2), "base64")];
   const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate"));
@@ -929,7 +966,8 @@ const factorisation = ({ horizon, bits, ...matrix }) =>
 
 const STRATEGIES = {
   KAry, Binary, SmoothBinary, Independent, Expiring, HonakerOnline, LookAhead, Epochs,
-  SqrtToeplitz, NormalisedSqrt, GrowingSquareRoot, GrowingCascade, EndlessHats,
+  SqrtToeplitz, NormalisedSqrt, GrowingSquareRoot, GrowingBlocks, GrowingCascade,
+  EndlessHats,
 };
 const strategyOf = (told) => {
   if (told.strategy === "Solved") return LeastSquares.of(told);

@@ -1,25 +1,26 @@
 """What was tried to make errors smaller: before, after, and what bounds it.
 
-`python -m papers.tried` prints the tables, in a minute.
+`python -m papers.tried` prints the tables, in a minute; `python -m papers.tried blocks` one table.
 """
 
 from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from counton import ZCDP, PureDP, plan
 from counton.base.arrays import Floats
-from counton.strategies import Epochs, GrowingSquareRoot, SqrtToeplitz
+from counton.strategies import Epochs, GrowingBlocks, GrowingSquareRoot, SqrtToeplitz
 from counton.strategies.descent import descend
 from counton.training.strategies import (
     BandedInverseSquareRoot,
     BandedOptimum,
     BufferedToeplitz,
 )
+from papers.constants.numbers import psi_star
 from papers.dense_optimum import dense_optimum
 
 RHO = ZCDP("1/2")
@@ -108,6 +109,20 @@ def endless() -> Iterator[str]:
         )
 
 
+def blocks() -> Iterator[str]:
+    """Totals without a last step, over that of the square root with as many: largest variances."""
+    yield "steps | growing square root | growing square root over blocks"
+    alone = GrowingSquareRoot()
+    in_blocks = GrowingBlocks()
+    unit = float(in_blocks.squared_sensitivity())
+    for octaves in (10, 14, 18, 20, 22, 24, 26, 28, 30):
+        steps = min(2**octaves, 2**30 - 1)
+        known_end = psi_star(steps) ** 2
+        growing = f"{alone.largest_variance(steps) / known_end:.3f}" if octaves < 20 else "-"
+        ratio = unit * in_blocks.largest_variance(steps) / known_end
+        yield f"{steps:,} | {growing} | {ratio:.3f}"
+
+
 def epochs() -> Iterator[str]:
     """Pure totals without a last step, at epsilon 1: roots of mean variances over first steps."""
     steps = (64, 365, 1024, 2048, 4096, 8760)
@@ -133,12 +148,14 @@ def epochs() -> Iterator[str]:
         yield " | ".join([f"{end:,}", *(f"{std:.2f}" for std in row)])
 
 
-def run() -> None:
-    """Write all tables."""
-    for table in (training, means, endless, epochs):
+def run(asked: Sequence[str] = ()) -> None:
+    """Write all tables, or those that are asked for by name."""
+    for table in (training, means, endless, blocks, epochs):
+        if asked and table.__name__ not in asked:
+            continue
         lines = [str(table.__doc__).splitlines()[0], *(f"  {line}" for line in table())]
         sys.stdout.write("\n".join(lines) + "\n")
 
 
 if __name__ == "__main__":
-    run()
+    run(sys.argv[1:])

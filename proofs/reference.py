@@ -485,8 +485,8 @@ class Strategy:
         """Return the column of C for a step: the nodes to which an input of this step adds, each
         with its weight.
 
-        If a column has no end (Expiring, GrowingSquareRoot), only nodes whose noise is in some
-        release up to ``last`` are returned; other strategies ignore ``last``.
+        If a column has no end (Expiring, GrowingSquareRoot, GrowingBlocks), only nodes whose noise
+        is in some release up to ``last`` are returned; other strategies ignore ``last``.
         """
         raise NotImplementedError
 
@@ -1229,6 +1229,64 @@ class GrowingSquareRoot(Root):
         return found
 
 
+class WithinBlock(Root):
+    """The square-root strategy over the steps of a block, with columns of norm 1 at most."""
+
+    def _weights(self, last: int) -> list[int]:
+        squares = [*accumulate(one**2 for one in self._series(self._horizon or 0))][::-1]
+        return [math.isqrt(4**self.bits // one) for one in squares[:last]]
+
+
+class GrowingBlocks(Strategy):
+    """The strategy `GrowingSquareRoot` over finished blocks of steps, and `WithinBlock` over the
+    steps of each block.
+
+    The node of a step within its block is (0, step). The level of a node between blocks is one
+    more than in `GrowingSquareRoot`. The last step of a block has no node within the block.
+    """
+
+    places = 10
+
+    def __init__(self, weight_bits: int = 18, block: int = 1024) -> None:
+        self._block = block
+        self._between = GrowingSquareRoot(weight_bits)
+        self.bits = self._between.bits
+        self._within = WithinBlock(block - 1, self.bits - weight_bits, weight_bits)
+
+    def factor(self, level: int) -> Fraction:
+        return Fraction(4, 5) * self._between.factor(level - 1) if level else Fraction(1)
+
+    def column(self, step: int, last: int) -> dict[Node, int]:
+        finished, place = divmod(step - 1, self._block)
+        before = finished * self._block
+        found = {}
+        if place + 1 < self._block:
+            within = self._within.column(place + 1, last)
+            found = {(0, before + node): weight for (_, node), weight in within.items()}
+        found = {node: weight for node, weight in found.items() if node[1] <= last}
+        if finished < last // self._block:
+            between = self._between.column(finished + 1, last // self._block)
+            found |= {(1 + level, node): weight for (level, node), weight in between.items()}
+        return found
+
+    def _noise(self, z: Draws, last: int) -> list[int]:
+        finished = last // self._block
+        between = [0]
+        if finished:
+            between += self._between._noise(lambda level, node: z(1 + level, node), finished)
+        found = []
+        for number, total in enumerate(between):
+            before = number * self._block
+
+            def of_step(_level: int, node: int, before: int = before) -> int:
+                return z(0, before + node)
+
+            open_steps = min(self._block - 1, last - before)
+            within = self._within._noise(of_step, open_steps) if open_steps else []
+            found += [total + one for one in (0, *within)]
+        return found[1:]
+
+
 @cache
 def sums_of_squares() -> list[float]:
     """Return running sums of squares of the first 2^22 entries f(k) of the square root, by IEEE
@@ -1633,8 +1691,8 @@ STRATEGIES: dict[str, Callable[..., Strategy]] = {"Solved": LeastSquares} | {
     kind.__name__: kind
     for kind in (
         KAry, Binary, SmoothBinary, Independent, Expiring, HonakerOnline, LookAhead, Epochs, Octave,
-        Factorisation, SqrtToeplitz, NormalisedSqrt, GrowingSquareRoot, GrowingCascade,
-        BandedRoot, EndlessBandedRoot, EndlessHats,
+        Factorisation, SqrtToeplitz, NormalisedSqrt, GrowingSquareRoot, GrowingBlocks,
+        GrowingCascade, BandedRoot, EndlessBandedRoot, EndlessHats,
         WindowVersions, AsOf,
     )
 }  # fmt: skip

@@ -2,6 +2,7 @@
 
     python recipes/plan_expiring.py 24:1 8760:3
     python recipes/plan_expiring.py 24:0.1 8760:0.3 --rho --chart loss.png
+    python recipes/plan_expiring.py 24:1 8760:2 --delta 1e-6
 
 The example has windows of an hour: an event may lose 1 within a day and 3 within a year. The
 program prints what one event has lost at these ages and ten times later, beside the analysis of the
@@ -43,11 +44,13 @@ def targets(given: list[str]) -> dict[int, float]:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("losses", nargs="+", help="age in windows and largest loss: 24:1 8760:3")
-    parser.add_argument("--rho", action="store_true", help="losses are in rho (Gaussian noise)")
+    kind = parser.add_mutually_exclusive_group()
+    kind.add_argument("--rho", action="store_true", help="losses are in rho (Gaussian noise)")
+    kind.add_argument("--delta", help="losses are the epsilon of (epsilon, delta)")
     parser.add_argument("--chart", help="file for a chart of the loss by age")
     given = parser.parse_args()
     largest = targets(given.losses)
-    found = plan_expiring(rho=largest) if given.rho else plan_expiring(largest)
+    found = plan_expiring(rho=largest) if given.rho else plan_expiring(largest, delta=given.delta)
     ages = [0, *largest, 10 * max(largest)]
     print(found.in_words())
     print(f"loss in {found.unit:<17} this plan    paper")

@@ -43,7 +43,7 @@ def run(path: Path) -> None:
     found: dict[str, list[float]] = {}
     for even in (None, *EVEN):
         root = GrowingSquareRoot(even=even)
-        known = growing_root._Beginning(STEPS, 18, root._equal)
+        known = growing_root.WeightedRoot(STEPS, 18, root._equal)
         variances = variances_of_long_rows(known.shares, known.widths)
         name = "variances" if even is None else f"even {even}"
         found[name] = [float(f"{variances[node - 1]:.9g}") for node in nodes]

@@ -44,6 +44,7 @@ from counton.strategies import (
     EndlessBandedRoot,
     EndlessHats,
     Expiring,
+    GrowingBlocks,
     Independent,
     KAry,
     MultiscaleStrategy,
@@ -79,7 +80,7 @@ _HATS = {
     "horizon": 40,
 }
 #: Those that stand at the end, since the number of an answer is part of it, or begin no stream.
-_LATER = (WindowVersions, AsOf, BandedRoot, EndlessBandedRoot, EndlessHats)
+_LATER = (WindowVersions, AsOf, BandedRoot, EndlessBandedRoot, EndlessHats, GrowingBlocks)
 
 
 class Case(NamedTuple):
@@ -154,6 +155,8 @@ def cases() -> Iterator[Case]:
         yield Case("BandedRoot", root, ZCDP("0.5"), _VALUES, (2,))
     yield Case("EndlessBandedRoot", EndlessBandedRoot.examples(_HORIZON)[0], PureDP(1), steps=30)
     yield Case("EndlessHats", EndlessHats.examples(_HORIZON)[0], PureDP(1), steps=30)
+    for blocks in GrowingBlocks.examples(_HORIZON):
+        yield Case("GrowingBlocks", blocks, ZCDP("0.5"), shape=(2,))
 
 
 def has_pure_noise(strategy: StreamStrategy) -> bool:

@@ -36,6 +36,7 @@ from counton.strategies import (
     Binary,
     Epochs,
     Expiring,
+    GrowingBlocks,
     GrowingCascade,
     GrowingSquareRoot,
     HonakerOnline,
@@ -62,7 +63,12 @@ STRATEGIES: list[StreamStrategy] = [
     LeastSquaresStrategy(Hats(21, (4,), ([70] * 7,), bits=8), (4, 3), (2, 3, 1), horizon=STEPS),
 ]
 #: Of windows, and without a last step.
-OTHERS: list[StreamStrategy] = [GrowingCascade(8), Epochs(), GrowingSquareRoot()]
+OTHERS: list[StreamStrategy] = [
+    GrowingCascade(8),
+    Epochs(),
+    GrowingSquareRoot(),
+    GrowingBlocks(block=16),
+]
 
 
 def name(value: object) -> str:

@@ -96,6 +96,30 @@ def test_loss_beyond_last_target_depends_on_largest_growth() -> None:
     )  # nothing is hidden but what one release hides
 
 
+def test_targets_of_epsilon_and_delta_are_kept() -> None:
+    targets = {24: 1.0, 8760: 2.0}
+    plan = counton.plan_expiring(targets, delta=1e-6)
+    guarantee = plan.best.guarantee
+    assert isinstance(guarantee, ExpiringZCDP)
+    kept = guarantee.epsilon_by_age(targets, delta=1e-6)
+    limits = np.array([*targets.values()])
+    assert (kept <= limits).all()
+    assert (kept >= limits * 0.999).any()  # nothing is left unused
+    assert "1 up to age 24, 2 up to age 8760 in epsilon, at delta = 1e-6" in plan.words[1]
+    assert plan.best.errors.rmse < counton.plan_expiring(targets).best.errors.rmse
+
+
+@pytest.mark.parametrize("delta", [0, 1, -1])
+def test_delta_out_of_range_is_refused(delta: int) -> None:
+    with pytest.raises(InvalidInputError, match="above 0 and below 1"):
+        counton.plan_expiring({24: 1}, delta=delta)
+
+
+def test_delta_without_epsilon_is_refused() -> None:
+    with pytest.raises(InvalidInputError, match="belongs to epsilon"):
+        counton.plan_expiring(rho={24: 1}, delta=1e-6)
+
+
 def test_numbers_may_be_given_in_any_exact_form() -> None:
     losses: Any = {np.int64(24): Fraction(1, 3), 8760: np.float32(3)}
     plan = counton.plan_expiring(losses, per_step="0.01")

@@ -11,12 +11,13 @@ from brute_force import changes_of, one_replaced
 from scipy.optimize import linprog
 
 from counton import ContributionBound, Counter, ExpiringDP, ExpiringZCDP, Key, RunningStatistic
-from counton.base.distributions import Sensitivity
+from counton.base.distributions import BoundedChange, Sensitivity
 from counton.base.errors import InvalidInputError
 from counton.continual import node_distribution
 from counton.continual.node_distribution import distribution_for
 from counton.privacy import expiration_loss
-from counton.statistics import Distinct, Stars, Statistic, Substrings, Triangles
+from counton.privacy.contribution_rules import UserLevel
+from counton.statistics import Degrees, Distinct, Moments, Stars, Statistic, Substrings, Triangles
 from counton.strategies import Expiring
 
 Pairs = Iterator[tuple[Sequence[Any], Sequence[Any]]]
@@ -50,9 +51,34 @@ def edge_that_keeps_two_out() -> Pairs:
     yield [[("a", "b")], *later], [[], *later]
 
 
+def letters_of_two_steps() -> Pairs:
+    """Words whose letters come in two steps, with and without another letter in a place."""
+    for one, other in one_replaced("ab", 4, "ab"):
+        for cut in (1, 2, 3):
+            yield [[*one[:cut]], [*one[cut:]], [], []], [[*other[:cut]], [*other[cut:]], [], []]
+
+
+#: Units of which several events may come in one step.
+BATCHED = ("triangles in one step", "dropped edges", "words of two steps", "degrees of two steps")
+
+
+def edges_of_two_steps() -> Pairs:
+    """Edges at one node, and one between its neighbours, with and without one of them."""
+    edges = [("a", "b"), ("a", "c"), ("a", "d"), ("b", "c")]
+    for stream in itertools.permutations(edges):
+        for place, cut in itertools.product(range(4), (1, 2, 3)):
+            parts = [[*stream[:cut]], [*stream[cut:]], [], []]
+            left_out = stream[place]
+            yield parts, [[edge for edge in part if edge != left_out] for part in parts]
+
+
 UNITS: dict[str, tuple[Statistic, Callable[[], Pairs]]] = {
     "triangles": (Triangles(degree=3), edges_left_out),
     "triangles in one step": (Triangles(degree=3), triangles_in_one_step),
+    "degrees": (Degrees(degree=3), edges_left_out),
+    "degrees of all nodes": (Degrees(degree=3, nodes=4), edges_left_out),
+    "degrees of two steps": (Degrees(degree=3), edges_of_two_steps),
+    "words of two steps": (Substrings("ab", 3), letters_of_two_steps),
     "dropped triangles": (Triangles(degree=2, beyond="drop"), edges_left_out),
     "dropped edges": (Stars(1, 1, beyond="drop"), edge_that_keeps_two_out),
     "words": (Substrings("ab", 2), lambda: one_replaced("ab", 4, "ab")),
@@ -144,9 +170,7 @@ def noise_for_one_change(guarantee: Any) -> float:
 def test_exact_loss_of_unit_is_within_loss_by_age(unit: str, guarantee: Any) -> None:
     statistic, pairs = UNITS[unit]
     found = different_changes(statistic, pairs())
-    contribution = statistic.contribution(
-        batched=unit in ("triangles in one step", "dropped edges")
-    )
+    contribution = statistic.contribution(batched=unit in BATCHED)
     assert not contribution.in_one_step
     alone = noise_for_one_change(guarantee)
     for strategy in STRATEGIES:
@@ -196,6 +220,100 @@ def test_exact_loss_of_several_events_is_within_loss_by_age(name: str, guarantee
         noise = noise_for(strategy, guarantee, contribution, cells)
         assert largest_ratio(strategy, guarantee, noise, found) <= 1 + 1e-9, strategy
     assert max(largest_ratio(each, guarantee, alone, found) for each in STRATEGIES) > 1.3
+
+
+def rows_of_a_user(statistic: Moments) -> list[np.ndarray[Any, Any]]:
+    """What two rows of a user change, in each pair of four steps and for each pair of values."""
+    rows = [changes_of(statistic, [[(value,)]])[0] for value in (0.0, 0.25, 0.5, 1.0)]
+    found = []
+    for one, other in itertools.combinations_with_replacement(rows, 2):
+        for first, second in itertools.product(range(4), repeat=2):
+            change = np.zeros((4, len(one)))
+            change[first] += one
+            change[second] += other
+            found.append(change)
+    return found
+
+
+def test_rows_of_a_user_need_only_the_2_norm_of_a_row() -> None:
+    """The sum of all changes would have 2.5 times the variance; less than this is too little."""
+    statistic = Moments({"price": (0, 1)}, grid=4)
+    found = rows_of_a_user(statistic)
+    contribution = UserLevel(2).contribution_bound(statistic.contribution(batched=True))
+    pattern = contribution.pattern
+    assert isinstance(pattern, BoundedChange)
+    guarantee = ExpiringZCDP(1)
+    for strategy in STRATEGIES:
+        variance = noise_for(strategy, guarantee, contribution, found[0].shape[1])
+        assert variance == pattern.l2_squared / 2
+        assert pattern.l1**2 / 2 == pytest.approx(2.53 * variance, rel=0.01)
+        assert largest_ratio(strategy, guarantee, variance, found) == pytest.approx(1)
+
+
+def least_shifts(strategy: Expiring, steps: int) -> np.ndarray[Any, Any]:
+    """Inner products of the least shifts of continuous noise, for a change by 1 from each step."""
+    matrix, factors = reads(strategy, steps)
+    shown = matrix.any(axis=1)
+    released = np.tri(steps, k=-strategy.delay)[shown]
+    covariance = (matrix[shown] * factors) @ matrix[shown].T
+    return np.asarray(released.T @ np.linalg.solve(covariance, released))
+
+
+def least_integer_shifts(strategy: Expiring, steps: int) -> np.ndarray[Any, Any]:
+    """As `least_shifts`, for shifts by integers: labels of intervals are 0 or 1."""
+    matrix, factors = reads(strategy, steps)
+    shifts = [_integer_shift(strategy, steps, step) for step in range(1, steps + 1)]
+    rows = [strategy.row(step) for step in range(1, steps + 1)]
+    nodes = sorted({node[:2] for row in rows for node in row})
+    columns = np.array([[shift.get(node, 0) for node in nodes] for shift in shifts]).T
+    assert (matrix @ columns == np.tri(steps, k=-strategy.delay)).all()
+    return np.asarray((columns.T / factors) @ columns)
+
+
+def _integer_shift(strategy: Expiring, steps: int, step: int) -> dict[tuple[int, int], int]:
+    """The shift of each interval that moves all releases of ``step`` and later by 1, least of all.
+
+    Among labels of equal cost, the smallest are taken.
+    """
+    last = steps - strategy.delay
+
+    def solve(level: int, index: int, parent: int) -> tuple[float, dict[tuple[int, int], int]]:
+        first = index << level
+        if first > last:
+            return 0.0, {}
+        choices = []
+        for label in (0, 1):
+            if level == 0 and label != (index >= step):
+                continue
+            cost = abs(label - parent) / float(strategy.expiry.factor(level))
+            shift = {(level, index): label - parent}
+            for child in (2 * index, 2 * index + 1) if level else ():
+                cost_of_child, shift_of_child = solve(level - 1, child, label)
+                cost += cost_of_child
+                shift |= shift_of_child
+            choices.append((cost, label, shift))
+        cost, _, shift = min(choices, key=lambda choice: (round(choice[0], 9), choice[1]))
+        return cost, shift
+
+    whole: dict[tuple[int, int], int] = {}
+    roots = [(min(at.bit_length() - 1, strategy.expiry.top), at) for at in range(1, last + 1)]
+    for level, at in roots:
+        if at & ((1 << level) - 1) == 0:
+            whole |= solve(level, at >> level, 0)[1]
+    return whole
+
+
+@pytest.mark.parametrize("products", [least_shifts, least_integer_shifts])
+@pytest.mark.parametrize("strategy", [*STRATEGIES, Expiring(4), Expiring(1, levels=2)], ids=repr)
+def test_least_shifts_are_aligned(
+    strategy: Expiring, products: Callable[[Expiring, int], np.ndarray[Any, Any]]
+) -> None:
+    """No inner product is negative, and it falls as the later of both steps grows."""
+    for steps in (1, 2, 3, 7, 12, 17):
+        if steps > strategy.delay:
+            gram = products(strategy, steps)
+            assert gram.min() > -1e-12
+            assert np.triu(np.diff(gram, axis=1)).max(initial=0) < 1e-12
 
 
 def test_noise_for_one_change_alone_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,13 @@ from counton.cli.app import app
 RECIPE = Path(__file__).parents[2] / "recipes" / "plan_expiring.py"
 
 
+def test_plan_expiring_recipe_takes_epsilon_at_a_delta() -> None:
+    done = run_program([forked_python(), str(RECIPE), "24:1", "8760:2", "--delta", "1e-6"])
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("rho at most 0.0243")
+    assert "--expiring --expiration-growth 1.46 --expiration-delay 1 --rho 0.00567" in done.stdout
+
+
 @pytest.mark.parametrize(
     "loss",
     [("24:1", "8760:3"), pytest.param(("24:0.01", "8760:0.03", "--rho"), marks=pytest.mark.long)],

@@ -149,6 +149,7 @@ def test_windows_alone_have_one_draw_of_noise_each(year: Job) -> None:
         ("independent", "Independent", {"series": "per-window"}),
         ("cascade", "GrowingCascade", {"series": "per-window"}),
         ("epochs", "Epochs", {"windows": None, "expected_windows": 100}),
+        ("growing-blocks", "GrowingBlocks", {"windows": None, "expected_windows": 100}),
         ("growing-sqrt", "GrowingSquareRoot", {"windows": None, "expected_windows": 100}),
         ("multiscale", "Octave", {}),
     ],

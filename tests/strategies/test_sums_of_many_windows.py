@@ -33,6 +33,7 @@ def test_sum_noise_variance_equals_that_of_dense_matrix(strategy: StreamStrategy
                 "EndlessBandedRoot",
                 "Epochs",
                 "Expiring",
+                "GrowingBlocks",
                 "GrowingSquareRoot",
                 "Octave",
             }

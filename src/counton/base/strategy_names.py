@@ -59,6 +59,9 @@ NORMALISED = StrategyFamily(
     "normalised-sqrt", "normalised square root", norms=(2,), is_simple=False
 )
 GROWING_ROOT = StrategyFamily("growing-sqrt", "growing square root", norms=(2,), is_endless=True)
+GROWING_BLOCKS = StrategyFamily(
+    "growing-blocks", "growing square root over blocks", norms=(2,), is_endless=True
+)
 BANDED_ROOT = StrategyFamily("banded-root", "banded root")
 RECENT_HATS = StrategyFamily("recent-hats", "steps and hats")
 EPOCHS = StrategyFamily("epochs", "epochs", is_endless=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from counton.base.distributions import NoiseKind
+from counton.base.distributions import BoundedChange, NoiseKind
 from counton.base.errors import InvalidInputError
 from counton.base.exact import quote
 from counton.noise.blocks import ROWS_LIMIT
@@ -134,6 +134,32 @@ def _change_under_expiration(
     of norms add up over them. A later step of the unit may be chosen after seeing releases: these
     lie before it, and the shift leaves them unchanged.
 
+    *Statement for Gaussian noise.* A `BoundedChange` whose squared 2-norm is q needs only q times
+    the variance, where q may be below K^2.
+
+    *Proof.* A unit is hidden by V d, where column s of V is v_s, in units of the noise, and d has
+    a row for each step and a column for each cell. By its definition, q bounds |V d|^2 by q times
+    the largest |v_s|^2, if the columns of V are aligned: no two of them have a negative inner
+    product, and that of columns i and k is at most the sum of their products with a column j
+    between them. Columns before s_1 may be set to 0, because d is 0 there. Noise of q times the
+    variance divides |v_s|^2 by q, so the loss is at most that of a change by 1 at s_1 or later.
+
+    The columns are aligned. A release has the noise of all intervals around one position, so the
+    intervals are nodes of trees: shifts are differences of the labels of an interval and its
+    parent, and their cost is the energy of an electric network whose conductances are 1 / variance.
+    The labels of positions are fixed to 0 before s and to 1 from s on. Without its inner nodes, the
+    network is one of positions and ground alone, with conductances c >= 0. The inner product of
+    v_s and v_t is the sum of c over pairs of positions that both s and t separate, and over pairs
+    of ground and a position from the later of both on. So it is not negative, and it falls as the
+    later of both grows: the product of columns i and k is at most that of i and j.
+
+    Integer shifts, which narrow integer noise needs, have labels 0 and 1. Labels of least cost can
+    be chosen such that those for a later step are 1 only where those for an earlier one are, as
+    minimal cuts are nested. An edge that the cuts of i and k both cross is then crossed by that of
+    j in the same direction, so that these shifts are aligned too. The excess of wide integer noise
+    over continuous noise adds up over at most q cells. q times the variance raises each of its
+    terms to the power q, and they are below 1/100: the sum over q cells is no larger than for one.
+
     Args:
         guarantee: the guarantee that expires, for the message.
         contribution: what one unit changes.
@@ -144,6 +170,8 @@ def _change_under_expiration(
     """
     pattern = contribution.pattern
     if pattern is not None and not contribution.in_one_step:
+        if isinstance(pattern, BoundedChange):
+            return Sensitivity(pattern.l1, pattern.l2_squared)
         return Sensitivity(pattern.total, pattern.total**2)
     if contribution.steps is None:
         raise InvalidInputError(

@@ -15,7 +15,7 @@ from typing_extensions import override
 
 from counton.base.arguments import known_arguments
 from counton.base.errors import InvalidInputError, param
-from counton.base.exact import Number, check_integer, exact, float_below, percent, quote
+from counton.base.exact import Number, check_integer, exact, float_below, percent, quote, text
 from counton.base.expiry import Expiry, checked_age
 from counton.continual.design import Design
 from counton.planning.expiration_search import (
@@ -25,6 +25,7 @@ from counton.planning.expiration_search import (
     least_error,
 )
 from counton.planning.plans import Plan, margin_in_words, worst_step
+from counton.privacy.concentrated import checked_delta, rho_within
 from counton.strategies import Expiring
 
 #: Smallest default number of steps over which errors are averaged.
@@ -130,6 +131,7 @@ def plan_expiring(
     epsilon: Mapping[int, Number] | None = None,
     *,
     rho: Mapping[int, Number] | None = None,
+    delta: Number | None = None,
     steps: int | None = None,
     per_step: Number = 1,
     largest_growth: Number = 2,
@@ -144,6 +146,8 @@ def plan_expiring(
             loss goes on growing like log(age)^growth: state a limit for the oldest age that
             matters.
         rho: instead, the largest loss in rho; the noise is then Gaussian.
+        delta: with ``epsilon``: the losses are those of (epsilon, delta), for each age alone. The
+            noise is then Gaussian, and ``targets`` of the plan are in rho.
         steps: number of releases of the errors; default: the largest age, at least 1,000.
         per_step: expected items of a step; a delay leaves out delay * per_step, as an error.
         largest_growth: multiples of 1/100 are tried up to it. A larger growth lowers the error if
@@ -154,6 +158,9 @@ def plan_expiring(
 
     >>> plan_expiring(rho={24: "0.1"}).best.family
     'gaussian'
+    >>> guarantee = plan_expiring({24: 1, 8760: 2}, delta=1e-6).best.guarantee
+    >>> guarantee.epsilon_by_age([24, 8760], delta=1e-6).round(3)
+    array([1.   , 1.998])
     """
     if epsilon is not None and rho is not None:
         raise InvalidInputError(
@@ -161,6 +168,17 @@ def plan_expiring(
             "only one of them"
         )
     losses = _check_targets(epsilon if rho is None else rho)
+    limits = ", ".join(f"{loss:g} up to age {age}" for age, loss in losses.items())
+    if delta is not None:
+        if epsilon is None:
+            raise InvalidInputError(
+                f"{param('delta')} belongs to {param('epsilon')}: give losses in epsilon, or leave "
+                f"{param('delta')} out"
+            )
+        probability = checked_delta(delta)
+        limits += f" in epsilon, at delta = {text(probability)}"
+        rho = {age: rho_within(Fraction(loss), probability) for age, loss in losses.items()}
+        losses = _check_targets(rho)
     steps = max([*losses, _SHORTEST_AVERAGE]) if steps is None else check_integer("steps", steps, 1)
     space = SearchSpace(
         formulas=LAPLACE_FORMULAS if rho is None else GAUSSIAN_FORMULAS,
@@ -170,7 +188,6 @@ def plan_expiring(
     )
     best = least_error(space, losses)
     unit = "epsilon" if rho is None else "rho"
-    limits = ", ".join(f"{loss:g} up to age {age}" for age, loss in losses.items())
     return FadingPlan(
         choices=(best,),
         words=(

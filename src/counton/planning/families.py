@@ -8,7 +8,7 @@ out if another one has a smaller error and no larger norm.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple
@@ -22,7 +22,7 @@ from counton.strategies import Metric, Norm, StreamStrategy
 from counton.strategies.joint_errors import released_variance
 from counton.strategies.participation import sensitivities
 from counton.strategies.strategy import ReleaseForm
-from counton.strategies.streams.growing_root import EVEN
+from counton.strategies.streams.growing_root import EVEN, STEPS
 from counton.strategies.streams.shapes import strategies_of_shape
 
 if TYPE_CHECKING:
@@ -52,6 +52,9 @@ _LONG_SERIES = 2**16
 _LONGEST_ROOT = 2**22
 #: Number of steps that is assumed if none is stated.
 EXPECTED_WINDOWS = 2**16
+#: If more steps are expected, the growing square root alone is not considered: its streams end
+#: after 2^20 - 1 steps, about four times as many.
+_MOST_EXPECTED = 2**18
 
 
 class FamilyRequest(NamedTuple):
@@ -294,8 +297,24 @@ def endless_families(
         # With fewer bits, sums of wider noise do not overflow.
         roots = tuple(catalogue.GrowingSquareRoot(bits, even) for bits in (18, 14, 8, 4))
         families.append(FamilyMembers(names.GROWING_ROOT.words, roots))
+        blocks = tuple(catalogue.GrowingBlocks(bits) for bits in (18, 14, 8, 4))
+        families.append(FamilyMembers(names.GROWING_BLOCKS.words, blocks))
     families.append(FamilyMembers(names.EPOCHS.words, (catalogue.Epochs(),)))
     return families
+
+
+def without_early_ends(
+    families: Sequence[FamilyMembers], expected_windows: int | None
+) -> list[FamilyMembers]:
+    """Leave out families whose streams would end too soon after the expected number of steps."""
+    early = names.GROWING_ROOT.words
+    if expected_windows is None or expected_windows <= _MOST_EXPECTED:
+        return [*families]
+    note = f"{early}: left out, its streams end after {STEPS:,} steps"
+    return [
+        FamilyMembers(early, (), note) if family.strategy_family == early else family
+        for family in families
+    ]
 
 
 def workload_families(

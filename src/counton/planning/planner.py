@@ -30,6 +30,7 @@ from counton.planning.families import (
     endless_families,
     known_best,
     published_family,
+    without_early_ends,
     workload_families,
 )
 from counton.planning.plans import METRIC_WORDS, StreamPlan
@@ -57,6 +58,7 @@ _EVER_COARSER = {
         names.MULTISCALE,
         names.WHOLE_MULTISCALE,
         names.GROWING_ROOT,
+        names.GROWING_BLOCKS,
         names.BANDED_ROOT,
     )
 }
@@ -301,7 +303,9 @@ def _families_to_rank(request: _CheckedRequest, listed: _ListedStrategies) -> li
     families: Sequence[FamilyMembers] = ()
     if listed.ranks_all or families_asked or published:
         families = _all_families(request, everything=request.compare or not listed.ranks_all)
-    if not listed.ranks_all:
+    if listed.ranks_all:
+        families = without_early_ends(families, request.expected_windows)
+    else:
         families = [
             family
             for family in families

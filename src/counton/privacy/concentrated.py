@@ -20,8 +20,8 @@ import math
 from collections.abc import Callable
 from fractions import Fraction
 
-from counton.base.errors import InvalidInputError
-from counton.base.exact import float_above, float_below, text
+from counton.base.errors import InvalidInputError, param
+from counton.base.exact import Number, exact, float_above, float_below, text
 
 #: Relative margin for the rounding of float64; the formulas lose fewer than three digits.
 _MARGIN = 1e-11
@@ -41,6 +41,23 @@ def rho_within(epsilon: Fraction, delta: Fraction, *, every_order: bool = False)
     rho = _rho(epsilon, delta)
     best = _highest(rho)
     return Fraction(rho(best if every_order else _whole(rho, best)))
+
+
+def checked_delta(delta: Number) -> Fraction:
+    """Return delta as a fraction.
+
+    Raises:
+        InvalidInputError: delta is not above 0 and below 1.
+
+    >>> checked_delta("1e-6")
+    Fraction(1, 1000000)
+    """
+    probability = exact(delta, "delta")
+    if not 0 < probability < 1:
+        raise InvalidInputError(
+            f"{param('delta')} is {text(probability)}; it must be above 0 and below 1: try 1e-9"
+        )
+    return probability
 
 
 def best_order(epsilon: Fraction, delta: Fraction) -> Fraction:

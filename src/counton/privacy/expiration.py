@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from counton.base.distributions import DiscreteGaussian, DiscreteLaplace, NoiseKind, Sensitivity
-from counton.base.errors import InvalidInputError, param
-from counton.base.exact import Number, exact, text
+from counton.base.errors import InvalidInputError
+from counton.base.exact import Number, text
 from counton.base.expiry import LEVELS, ExpiringNoise, Expiry, checked_age, checked_ages
 from counton.privacy.calibration import Calibration, Candidate
-from counton.privacy.concentrated import epsilon_within
+from counton.privacy.concentrated import checked_delta, epsilon_within
 from counton.privacy.guarantees import ZCDP, Guarantee, PureDP, between_neighbours, upper_bound
 
 if TYPE_CHECKING:
@@ -248,11 +248,7 @@ class ExpiringZCDP(ExpiringGuarantee):
         >>> guarantee.epsilon_by_age([0, 24, 8760], delta=1e-6).round(2)
         array([0.62, 1.16, 1.83])
         """
-        probability = exact(delta, "delta")
-        if not 0 < probability < 1:
-            raise InvalidInputError(
-                f"{param('delta')} is {text(probability)}; it must be above 0 and below 1: try 1e-9"
-            )
+        probability = checked_delta(delta)
         at_ages = [self.at_age(age) for age in checked_ages(ages)]
         return np.array(
             [epsilon_within(at.rho, probability) if at else 0.0 for at in at_ages], np.float64

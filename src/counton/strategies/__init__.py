@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from counton.strategies.streams.epochs import Epochs as Epochs
     from counton.strategies.streams.expiring import Expiring as Expiring
     from counton.strategies.streams.factorisation import Factorisation as Factorisation
+    from counton.strategies.streams.growing_blocks import GrowingBlocks as GrowingBlocks
     from counton.strategies.streams.growing_root import GrowingSquareRoot as GrowingSquareRoot
     from counton.strategies.streams.independent import Independent as Independent
     from counton.strategies.streams.kary import KAry as KAry

@@ -80,7 +80,7 @@ def test_shipped_norms_equal_computed_ones(
 
 def test_long_and_short_variances_agree() -> None:
     root = GrowingSquareRoot()
-    exact = growing_root._Beginning(2**13, 18)
+    exact = growing_root.WeightedRoot(2**13, 18)
     long = variances_of_long_rows(exact.shares, exact.widths)
     assert long == pytest.approx(exact._variances, rel=1e-4)
     found = root.variance([1, 2**13, 2**13 + 1, 10_000])

@@ -111,13 +111,13 @@ def test_integers_decide_values_that_floats_leave_open(
     before = growing.noise(field, range(1, 60))
     monkeypatch.setattr(growing._stairs, "error", lambda steps: 2.0**growing.facts.lattice_bits)
     decided = set()
-    decide = growing_root._Beginning._decide
+    decide = growing_root.WeightedRoot._decide
 
-    def watched(self: growing_root._Beginning, z: NDArray[np.int64]) -> int:
+    def watched(self: growing_root.WeightedRoot, z: NDArray[np.int64]) -> int:
         decided.add(len(z))
         return decide(self, z)
 
-    monkeypatch.setattr(growing_root._Beginning, "_decide", watched)
+    monkeypatch.setattr(growing_root.WeightedRoot, "_decide", watched)
     assert np.array_equal(growing.noise(field, range(1, 60)), before)
     assert decided == set(range(1, 60))
     assert np.array_equal(growing._reader(field).noise(range(1, 60)), before)

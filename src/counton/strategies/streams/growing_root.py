@@ -226,7 +226,7 @@ def norms_of(items: Integers, equal: int = _EQUAL) -> Floats:
     return total * (1 + 1e-9)  # more than all rounding errors, including that of f
 
 
-class _Beginning(NormalisedSqrt):
+class WeightedRoot(NormalisedSqrt):
     """The matrix square root over the first nodes, with columns weighted as in `_weights_of`."""
 
     def __init__(self, horizon: int, weight_bits: int, equal: int = _EQUAL) -> None:
@@ -282,7 +282,7 @@ class _Beginning(NormalisedSqrt):
 @lru_cache(maxsize=32)  # each takes time quadratic in its releases, of which there are few
 def _exact_variances(horizon: int, weight_bits: int, equal: int) -> Floats:
     """Return the variances of the first releases, as sums over nodes."""
-    first = _Beginning(horizon, weight_bits, equal)
+    first = WeightedRoot(horizon, weight_bits, equal)
     total = exact_variances(first.shares, first.inverse, first.widths)
     total.flags.writeable = False
     return total
@@ -520,7 +520,7 @@ class GrowingSquareRoot(EndlessStrategy):
             local=False,
             last_step=STEPS,
         )
-        self._beginnings: dict[int, _Beginning] = {}
+        self._beginnings: dict[int, WeightedRoot] = {}
 
     @classmethod
     def examples(cls, horizon: int) -> Sequence[GrowingSquareRoot]:
@@ -562,7 +562,7 @@ class GrowingSquareRoot(EndlessStrategy):
         ]
         return np.concatenate(parts)[nodes.start - first : nodes.stop - first]
 
-    def _beginning(self, nodes: int) -> _Beginning:
+    def _beginning(self, nodes: int) -> WeightedRoot:
         """Return the weighted matrix square root over at least the first ``nodes`` nodes."""
         length = max(1 << (nodes - 1).bit_length(), _SHORTEST)
         if length not in self._beginnings:
@@ -573,7 +573,7 @@ class GrowingSquareRoot(EndlessStrategy):
                 if 4 * shorter_length <= length
             ]:
                 del self._beginnings[shorter]
-            self._beginnings[length] = _Beginning(length, self.weight_bits, self._equal)
+            self._beginnings[length] = WeightedRoot(length, self.weight_bits, self._equal)
         return self._beginnings[length]
 
     def row(self, step: int) -> tuple[Node, ...]:
