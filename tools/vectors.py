@@ -191,7 +191,7 @@ def answer_of(number: int, case: Case) -> dict[str, Any]:
     design = counter.design
     facts = case.strategy.facts
     late = np.concatenate([np.zeros((facts.delay, *counter.shape), np.int64), xs])[: case.steps]
-    sums = late if case.strategy.facts.workload == "windows" else late.cumsum(axis=0)
+    sums = late if case.strategy.facts.release == "windows" else late.cumsum(axis=0)
     if facts.versions > 1:
         add_arrivals(np.zeros_like(xs[0]), xs, sums := np.empty_like(xs))
     whole = [Fraction(one) / design.units.released for one in released.values.reshape(-1).tolist()]

@@ -211,7 +211,7 @@ class SparseDesign:
             raise InvalidInputError(f"closing is {text(self.closing)}; it must be above 0")
         _rest_of(self.guarantee, self.closing)
         served = self.strategy.horizon
-        if served is None or served < self.segments or self.strategy.facts.workload != "totals":
+        if served is None or served < self.segments or self.strategy.facts.release != "totals":
             raise InvalidInputError(
                 f"strategy is {self.strategy!r}; it must release totals over at least "
                 f"{self.segments} segments"

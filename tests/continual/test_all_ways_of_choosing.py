@@ -117,7 +117,7 @@ def best_way(
     value: Reals = never * chances
     of = vectors  # what it is worth to have seen all of it
     for step in range(steps, 0, -1):
-        last = step if strategy.facts.workload == "windows" else steps
+        last = step if strategy.facts.release == "windows" else steps
         moved = np.sum(factors[step - 1 : last] * unit, dtype=np.uint64)
         before = seen[step - 2][first] if step > 1 else np.zeros(len(first), np.uint64)
         histories, history = np.unique(before, return_inverse=True)

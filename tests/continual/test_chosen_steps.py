@@ -165,9 +165,9 @@ def test_planned_strategies_are_private_for_chosen_steps(horizon: int) -> None:
     for choice in ranked:
         assert (
             choice.distribution
-            == distribution_for(choice.strategy, guarantee, ONE, (), choice.family).distribution
+            == distribution_for(choice.strategy, guarantee, ONE, (), choice.noise_kind).distribution
         )
-        if not choice.strategy.facts.causal and choice.family == "laplace":
+        if not choice.strategy.facts.causal and choice.noise_kind == "laplace":
             assert ranked.why(choice).startswith("Laplace of scale l1 / epsilon")
 
 

@@ -52,7 +52,7 @@ def released(strategy: StreamStrategy, guarantee: Guarantee, each: int) -> Relea
 def total_of(releases: Releases, shift: int) -> Any:
     """Totals of a run of cells that begins at one of them, as a function of cell and step."""
     values = releases.values
-    if releases._design.strategy.facts.workload == "windows":
+    if releases._design.strategy.facts.release == "windows":
         values = np.cumsum(values, axis=0)
     return lambda cell, step: float(values[step - 1, shift + cell]) if step else 0.0
 

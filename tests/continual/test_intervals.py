@@ -280,7 +280,7 @@ def test_intervals_of_windows_have_stated_coverage(
     )
     noise = strategy.noise(field, range(1, 16))
     totals = noise.reshape(15, draws, cells).sum(axis=2) / 2.0**strategy.facts.fraction_bits
-    if strategy.facts.workload == "windows":
+    if strategy.facts.release == "windows":
         totals = np.cumsum(totals, axis=0)
     totals = np.vstack([np.zeros(draws), totals])
     ends = [(0, 1), (0, 2), (0, 15), (3, 4), (3, 7), (0, 8), (5, 15), (7, 14), (8, 9)]

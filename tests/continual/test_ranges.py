@@ -77,9 +77,9 @@ def test_automatic_strategy_has_least_error() -> None:
     assert errors == sorted(errors)
     assert {choice.name for choice in plan.choices} == set(NAMES)
     both = counton.plan_cells(100, guarantee=ApproxDP(0.1, 1e-9))
-    assert {choice.family for choice in both.choices} == {"laplace", "gaussian"}
-    assert both.best.family == "laplace"
-    assert counton.plan_cells(100, guarantee=ApproxDP(0.1, 1e-3)).best.family == "gaussian"
+    assert {choice.noise_kind for choice in both.choices} == {"laplace", "gaussian"}
+    assert both.best.noise_kind == "laplace"
+    assert counton.plan_cells(100, guarantee=ApproxDP(0.1, 1e-3)).best.noise_kind == "gaussian"
 
 
 @pytest.mark.parametrize(
@@ -218,6 +218,6 @@ def test_the_documented_table_of_strategies_states_their_errors(name: str) -> No
         (PureDP(0.1), "laplace", ".2e"),
     ):
         (choice,) = counton.plan_cells(1024, guarantee=guarantee, line=name).choices
-        assert choice.family == family
+        assert choice.noise_kind == family
         found.append(format(choice.expected_error, digits))
     assert found == told

@@ -41,7 +41,7 @@ def _exact(counts: np.ndarray[Any, Any], workload: RecentWorkload, name: str) ->
 def test_rolling_numbers_are_sums_of_released_steps(strategy: StreamStrategy) -> None:
     releases, _ = _released(strategy)
     own = releases.values
-    if strategy.facts.workload == "totals":
+    if strategy.facts.release == "totals":
         own = np.diff(own, axis=0, prepend=0)
     stack = Stack([1, 7], totals=1)
     recent = releases.recent(stack)

@@ -48,7 +48,7 @@ def test_windows_equal_differences_of_releases(
     assert [one.std for one in each] == releases.std().tolist()
     assert releases[-1].step == 20
     for start, stop in ((1, 20), (4, 4), (3, 9), (19, 20)):
-        if strategy.facts.workload == "windows":
+        if strategy.facts.release == "windows":
             with pytest.raises(InvalidInputError, match="must be running totals"):
                 releases[stop - 1].since(releases[start - 1])
             continue

@@ -40,7 +40,7 @@ def noise_of(strategy: StreamStrategy, guarantee: Guarantee) -> tuple[Design, ND
         contribution=ContributionBound.add_remove(),
     )  # fmt: skip
     values = counter.release_many(np.zeros((STEPS, GROUPS * DRAWS), np.int64)).values
-    if strategy.facts.workload == "windows":
+    if strategy.facts.release == "windows":
         values = np.cumsum(values, axis=0)
     noise = values.reshape(STEPS, GROUPS, DRAWS).astype(float)
     return counter.design, np.concatenate([np.zeros((1, GROUPS, DRAWS)), noise])

@@ -85,7 +85,7 @@ def test_choices_are_ordered_by_error_and_exceed_lower_bounds(asked: str) -> Non
     of: Metric
     for choice in ranked:
         for of, error in (("mean", choice.errors.mean_std), ("max", choice.errors.max_std)):
-            least = ranked.least_std(of).get(choice.family, 0.0)
+            least = ranked.least_std(of).get(choice.noise_kind, 0.0)
             assert least <= error * (1 + 1e-9)
     assert all(factor.factor >= 1 - 1e-9 for factor in ranked.factors)
 

@@ -33,7 +33,7 @@ CASES: list[tuple[dict[int, float], float]] = [
 def continuous_rmse(plan: FadingPlan) -> float:
     """The error with noise of real numbers, which varies a little more: what is searched with."""
     best = plan.best
-    mean = best.strategy.mean_variance(plan.steps, gaussian=best.family == "gaussian")
+    mean = best.strategy.mean_variance(plan.steps, gaussian=best.noise_kind == "gaussian")
     if isinstance(best.guarantee, ExpiringZCDP):
         noise = mean / (2 * float(best.guarantee.rho))
     else:

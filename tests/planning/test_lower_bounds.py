@@ -102,7 +102,7 @@ def test_no_plan_is_below_the_bound(
             ranked = plan(horizon, guarantee, metric, contribution, (3,), series=series)
             (least,) = ranked.least_std().values()
             family = next(iter(ranked.least_std()))
-            found = [choice.errors.by(metric) for choice in ranked if choice.family == family]
+            found = [choice.errors.by(metric) for choice in ranked if choice.noise_kind == family]
             assert found or isinstance(guarantee, ApproxDP)
             assert all(least <= std * (1 + 1e-9) for std in found)
 
@@ -146,7 +146,7 @@ def test_plan_states_factor_to_lower_bound() -> None:
             )
             assert least.factor >= 1
             assert "Theorem 3; with its constant (counton)" in least.distance
-            if ranked.best.family in ranked.least_std():
+            if ranked.best.noise_kind in ranked.least_std():
                 assert 1 <= factors["matrix mechanisms"].factor <= least.factor * (1 + 1e-9)
             else:
                 assert set(factors) == {"any mechanism"}
@@ -191,5 +191,5 @@ def test_bound_is_below_error_on_coarser_lattice() -> None:
     for metric in metrics:
         ranked = plan(1, ApproxDP(0.01, 0.4), metric)
         ((family, least),) = ranked.least_std().items()
-        achieved = min(one.errors.by(metric) for one in ranked if one.family == family)
+        achieved = min(one.errors.by(metric) for one in ranked if one.noise_kind == family)
         assert 0.9999 * achieved < least <= achieved

@@ -209,10 +209,10 @@ def test_more_steps_change_the_ranking() -> None:
     Its example says so of `counton.plan`, too.
     """
     guarantee = ApproxDP(1, 1e-6)
-    assert plan(8760, guarantee).best.family == "laplace"
+    assert plan(8760, guarantee).best.noise_kind == "laplace"
     visitors = ContributionBound.add_remove(steps=30, unit="visitor")
     result = plan(8760, guarantee, contribution=visitors)
-    assert result.best.family == "gaussian"
+    assert result.best.noise_kind == "gaussian"
     assert "one visitor" in str(result)
     assert "up to 30 steps" in str(result)
 
@@ -264,7 +264,7 @@ def planned_crossing(horizon: int, strategies: Iterable[StreamStrategy] | None =
 
     def laplace_wins(delta: float) -> bool:
         guarantee = ApproxDP(1, Fraction(delta))
-        return plan(horizon, guarantee, strategies=strategies).best.family == "laplace"
+        return plan(horizon, guarantee, strategies=strategies).best.noise_kind == "laplace"
 
     return crossing_of(laplace_wins)
 
@@ -378,7 +378,7 @@ def test_counts_alone_take_one_draw_a_step(guarantee: Guarantee) -> None:
             == ranked.best.errors.max_std
             == pytest.approx(math.sqrt(distribution.variance))
         )
-        assert {choice.strategy.facts.workload for choice in ranked} == {"windows"}
+        assert {choice.strategy.facts.release for choice in ranked} == {"windows"}
 
 
 @pytest.mark.parametrize("form", ["cumulative", "per-window", "both"])
@@ -606,7 +606,7 @@ def test_streams_without_a_last_step(guarantee: Guarantee, kind: str, std: float
     assert "no last step, errors of the first 8,760 steps" in planned.describe(full=True)
     assert planned.best.errors.largest_error(0.95) == math.inf
     ((family, least),) = planned.least_std().items()
-    assert all(least < one.errors.mean_std for one in planned if one.family == family)
+    assert all(least < one.errors.mean_std for one in planned if one.noise_kind == family)
 
 
 @pytest.mark.parametrize(

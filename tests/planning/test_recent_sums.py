@@ -117,7 +117,7 @@ def test_errors_of_decayed_sums_equal_sums_over_nodes(strategy: Any) -> None:
     distribution = plan(30, GAUSSIAN, strategies=["normalised-sqrt"]).best.distribution
     variances = recent_variances(strategy, distribution, part, range(1, 31))
     reads, _ = matrices(strategy, exact=False)
-    if strategy.facts.workload == "totals":
+    if strategy.facts.release == "totals":
         reads[1:] -= reads[:-1].copy()
     weights = np.tril(part.factor ** np.subtract.outer(np.arange(30.0), np.arange(30.0)))
     expected = ((weights @ reads) ** 2).sum(axis=1)

@@ -92,7 +92,7 @@ def test_columns_are_those_of_the_reference(strategy: StreamStrategy, horizon: i
     assert (mine.bits, mine.places) == (strategy.facts.lattice_bits, strategy.facts.fraction_bits)
     assert (mine.delay, mine.windows) == (
         strategy.facts.delay,
-        strategy.facts.workload == "windows",
+        strategy.facts.release == "windows",
     )
     for step in range(1, horizon + 1):
         found = {

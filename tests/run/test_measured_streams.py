@@ -69,7 +69,11 @@ def needed_widths(case: Case, design: Design, moved: Moved) -> list[float]:
     causal = design.strategy.facts.causal
     distributions = [
         calibrate(
-            design.guarantee, Sensitivity(*norms, entries), design.family, causal=causal, once=once
+            design.guarantee,
+            Sensitivity(*norms, entries),
+            design.noise_kind,
+            causal=causal,
+            once=once,
         ).distribution
         for entries in known
         for once in {causal, causal or case.most == 1}

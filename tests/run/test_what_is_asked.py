@@ -57,9 +57,7 @@ def test_sums_of_days_weeks_and_months_agree_with_the_hours(year: Job, release: 
     found = released(year.derive(series=release))
     assert found.numbers.series.totals is not None or found.numbers.series.windows is not None
     ends = found.numbers.series.released.estimates
-    last = (
-        ends[-1] if found.numbers.design.strategy.facts.workload == "totals" else ends.sum(axis=0)
-    )
+    last = ends[-1] if found.numbers.design.strategy.facts.release == "totals" else ends.sum(axis=0)
     for every, count in (("1d", 366), ("1w", 53), ("1mo", 12), ("3mo", 4)):
         sums = found.sums(every)
         assert sums.height == 2 * count

@@ -167,7 +167,7 @@ class Truth:
             rows = released[versions]
             return {"a window's own number": [std * float(np.linalg.norm(row)) for row in rows]}
         of_rows = [std * float(np.linalg.norm(row)) for row in rows]
-        if self.strategy.facts.workload == "windows":
+        if self.strategy.facts.release == "windows":
             return {"a window's own number": of_rows}
         apart = np.diff(rows, axis=0, prepend=np.zeros((1, rows.shape[1])))
         windows = [std * float(np.linalg.norm(row)) for row in apart]
@@ -717,7 +717,7 @@ OVER_TIME = r"(?P<paper>[^\n]+?)\)\.(?= (?:One|Measurements|Each m|Numbers))"
 def _(match: re.Match[str], truth: Truth) -> None:
     require(not truth.is_once and not truth.lags, match)
     require((match["kind"] == "correlated") == truth.is_correlated, match)
-    totals = truth.strategy.facts.workload == "totals"
+    totals = truth.strategy.facts.release == "totals"
     if truth.is_correlated:
         require((match["of"] == "running totals") == totals, match)
         require(match["name"] == strategy_in_words(truth.strategy, "window"), match)

@@ -19,7 +19,7 @@ def simulate(released: Release, numbers: Any = None, n: int = 1) -> list[Release
         assert held.results.releases is not None
         values = held.results.releases.values
     facts = held.design.strategy.facts
-    totals = facts.workload == "totals"
+    totals = facts.release == "totals"
     exact = np.asarray(values if numbers is None else numbers, np.float64)
     if numbers is None and totals:
         exact = np.diff(exact, axis=0, prepend=np.zeros((1, *exact.shape[1:])))

@@ -383,7 +383,7 @@ WRONG: dict[str, list[StreamStrategy]] = {
     "_window_rounding": [
         wrong(HonakerOnline, _window_rounding=times(HonakerOnline, "_window_rounding", 0.01))
     ],
-    "facts.workload": [states(Binary, workload="windows")],
+    "facts.release": [states(Binary, release="windows")],
 }  # fmt: skip
 
 #: Names whose wrong value costs time or memory, and neither privacy nor a right number.
@@ -632,7 +632,7 @@ COUNTS_TWICE = wrong(
     ),
 )  # fmt: skip
 #: Says that it adds up, and does not.
-RELEASES_TOTALS = states(GrowingCascade, 4, workload="totals")
+RELEASES_TOTALS = states(GrowingCascade, 4, release="totals")
 LEAVES_A_LEVEL_OUT = wrong(KAry, 20, 5, noise=leaves_a_level_out)
 
 #: Wrong strategies beside the law that catches each.

@@ -214,7 +214,7 @@ def at_the_end(terms: Design, counter: Counter) -> float:
     sums = np.full(terms.shape, largest_sum(terms.strategy), np.int64)
     _, before, waiting = counter._progress()
     last = last_of(terms.strategy, 10**9)
-    totals = terms.strategy.facts.workload == "totals"
+    totals = terms.strategy.facts.release == "totals"
     counter._done = Private(StreamProgress(last - 1, sums if totals else before, waiting))
     release = counter.release(np.zeros_like(sums) if totals else sums)
     away = np.abs(release.value - terms.to_data(sums << terms.strategy.facts.fraction_bits)).max()

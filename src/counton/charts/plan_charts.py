@@ -253,7 +253,7 @@ def _curves(ranked: StreamPlan, shown: Integers) -> list[_Curve]:
 
 
 def _label(choice: Design) -> str:
-    return f"{fill(choice.strategy_family, _LETTERS)},\n{choice.family.capitalize()} noise"
+    return f"{fill(choice.strategy_family, _LETTERS)},\n{choice.noise_kind.capitalize()} noise"
 
 
 def _std(ranked: StreamPlan, choice: Design, shown: Integers) -> Floats:

@@ -516,7 +516,7 @@ def _print_strategies(console: Console, ranked: StreamPlan) -> None:
 
     from counton.base.exact import figures
 
-    families = {choice.family for choice in ranked}
+    families = {choice.noise_kind for choice in ranked}
     table = Table(box=SIMPLE_HEAD)  # a strategy's name and all numbers fit 80 columns
     table.add_column("strategy", overflow="fold")
     for name in ("mean std", "max std", "above", "keeps"):
@@ -526,7 +526,7 @@ def _print_strategies(console: Console, ranked: StreamPlan) -> None:
         name = (
             choice.strategy_family
             if len(families) == 1
-            else f"{choice.strategy_family}, {choice.family}"
+            else f"{choice.strategy_family}, {choice.noise_kind}"
         )
         above = ""
         if choice is not ranked.best:
@@ -549,7 +549,7 @@ def _print_limits(console: Console, ranked: StreamPlan) -> None:
 
     best = ranked.best
     console.write_line(
-        f"best: {best.strategy_family} with {best.family} noise, {ranked.why(best)}; "
+        f"best: {best.strategy_family} with {best.noise_kind} noise, {ranked.why(best)}; "
         f"{origin_of(best.strategy.sources)}; its parts, for experts: --json"
     )
     parameters: dict[str, None] = {}  # in their order, each once

@@ -54,7 +54,7 @@ class StreamProgress(NamedTuple):
         """Return the progress of a stream before its first release."""
         cells = (0, *design.step_shape[1:]) if design.finds_cells else design.step_shape
         waiting = np.zeros((design.strategy.facts.delay, *cells), np.int64)
-        carried = design.strategy.facts.workload == "totals" or design.strategy.facts.versions > 1
+        carried = design.strategy.facts.release == "totals" or design.strategy.facts.versions > 1
         return cls(0, np.zeros(cells if carried else (0,), np.int64), waiting)
 
     def wider(self, cells: int) -> StreamProgress:
@@ -150,7 +150,7 @@ def _refuse_overflow(
     With a delay, totals are checked now, ``delay`` steps before they are released.
     """
     most = largest_sum(design.strategy)
-    if design.strategy.facts.workload == "windows":
+    if design.strategy.facts.release == "windows":
         facts = design.strategy.facts
         if facts.versions > 1:  # a window grows at each of its versions
             largest *= min(len(totals), facts.versions)

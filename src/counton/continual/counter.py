@@ -180,7 +180,7 @@ class Counter:
         self._is_one_count = (
             not design.step_shape
             and not design.finds_cells
-            and facts.workload == "totals"
+            and facts.release == "totals"
             and not facts.fraction_bits
             and design.contribution.resolution is None
             and design.units.released == 1
@@ -494,7 +494,7 @@ class Counter:
         facts = self.design.strategy.facts
         if facts.versions > 1:
             return add_arrivals(sums, totals, exact)
-        if facts.workload == "totals":
+        if facts.release == "totals":
             return add_up(totals, sums, exact).copy()
         exact[...] = totals
         return sums
@@ -563,7 +563,7 @@ class Counter:
         design = self.design
         last = design.strategy.horizon or max(self.step, 1 + design.strategy.facts.delay)
         deviation = float(self.std(range(last, last + 1))[0])
-        windows = design.strategy.facts.workload == "windows"
+        windows = design.strategy.facts.release == "windows"
         released = ", which releases each step's own count" if windows else ""
         return (
             f"Protected: {design.contribution}. "

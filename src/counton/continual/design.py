@@ -117,7 +117,7 @@ class Design(Generic[S]):
 
     >>> from counton import PureDP, plan
     >>> best = plan(365, PureDP(1)).best
-    >>> best.strategy_family, best.family
+    >>> best.strategy_family, best.noise_kind
     ('least-squares', 'laplace')
     >>> round(best.errors.mean_std, 1), round(best.errors.max_std)
     (7.9, 9)
@@ -170,14 +170,14 @@ class Design(Generic[S]):
         return Units(exact, exact / noise, exact / released)
 
     @property
-    def family(self) -> NoiseKind:
+    def noise_kind(self) -> NoiseKind:
         return self.distribution.family
 
     def row(self) -> dict[str, Any]:
         """A row of a plan's table: strategy, noise, errors, and number of values in memory."""
         return {
             "strategy": repr(self.strategy),
-            "noise": self.family,
+            "noise": self.noise_kind,
             "mean_std": self.errors.mean_std,
             "max_std": self.errors.max_std,
             "held": self.strategy.facts.buffer_size * self.cells,
@@ -477,7 +477,7 @@ def check_name(name: object) -> None:
 
 def largest_sum(strategy: StreamStrategy) -> int:
     """Return the largest exact total (or window) of a stream, in multiples of the resolution."""
-    most = LARGEST_SUM if strategy.facts.workload == "totals" else LARGEST_WINDOW
+    most = LARGEST_SUM if strategy.facts.release == "totals" else LARGEST_WINDOW
     return most >> strategy.facts.fraction_bits
 
 

@@ -171,7 +171,7 @@ def halfwidths(
     [9.0, 9.0, 12.0, 9.0, 12.0, 12.0, 15.0]
     """
     stops = check_steps(strategy, steps)
-    starts = stops - 1 if strategy.facts.workload == "windows" else np.zeros_like(stops)
+    starts = stops - 1 if strategy.facts.release == "windows" else np.zeros_like(stops)
     return window_halfwidths(strategy, distribution, starts, stops, confidence_level)
 
 
@@ -461,7 +461,7 @@ def node_reads(
     NodeReads(whole=True, largest=1.0, rounding=0.0, lattice_bits=0, fraction_bits=0)
     """
     facts = strategy.facts
-    windows = facts.workload == "windows"
+    windows = facts.release == "windows"
     if isinstance(strategy, EndlessStrategy) or facts.reads_another:
         return None
     if windows and facts.fraction_bits:

@@ -122,7 +122,7 @@ def _guarantee_in_words(design: Design, unit: str) -> str:
 
 
 def _released_in_words(design: Design) -> str:
-    windows = design.strategy.facts.workload == "windows"
+    windows = design.strategy.facts.release == "windows"
     quantity = "the number of each step by itself" if windows else "the running total"
     if design.cells > 1:
         quantity = f"{quantity} of {design.cells:,} cells"
@@ -174,7 +174,7 @@ def _mechanism_in_words(design: Design, noun: str) -> list[str]:
             f"Each version of a {noun} has the noise of the version before it and noise of its own "
             f"({paper}). Numbers of different {noun}s share no noise."
         ]
-    windows = strategy.facts.workload == "windows"
+    windows = strategy.facts.release == "windows"
     if shares_noise(strategy):
         numbers = f"the numbers of single {noun}s" if windows else "running totals"
         name = strategy_in_words(strategy, noun)

@@ -162,7 +162,7 @@ class StepRelease(PublicNumbers):
         """
         if self.between is not None:
             return self.between[1].step, self.step
-        windows = self._design.strategy.facts.workload == "windows"
+        windows = self._design.strategy.facts.release == "windows"
         return self.step - 1 if windows else 0, self.step
 
     def since(self, earlier: StepRelease) -> StepRelease:
@@ -181,7 +181,7 @@ class StepRelease(PublicNumbers):
             or earlier.between is not None
             or earlier._design != design
             or earlier.step > self.step
-            or design.strategy.facts.workload != "totals"
+            or design.strategy.facts.release != "totals"
         ):
             raise InvalidInputError(
                 f"step {earlier.step} cannot be subtracted from step {self.step}: give an earlier "
@@ -382,7 +382,7 @@ class Releases(PublicNumbers):
             InvalidInputError: the strategy releases totals, or these are not all releases so far.
         """
         design = self._design
-        if design.strategy.facts.workload != "windows" or self.steps[:1] != range(1, 2):
+        if design.strategy.facts.release != "windows" or self.steps[:1] != range(1, 2):
             raise InvalidInputError(
                 "a span adds up numbers of single steps from step 1 on: of totals, subtract an "
                 "earlier release"
@@ -485,7 +485,7 @@ class RecentNumbers(PublicNumbers):
                 "or give all of them"
             )
         totals = np.asarray(releases.values)
-        if facts.workload == "windows":
+        if facts.release == "windows":
             totals = np.cumsum(totals, axis=0)
         design_of_sums = replace(design, errors_of=ErrorsOf(workload=workload))
         values = {part.name: recent_values(totals, part) for part in workload.parts}

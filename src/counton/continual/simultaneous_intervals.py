@@ -67,7 +67,7 @@ def _known_noise(
         key = InsecureSeededKey(seed)
     before = np.zeros((1, cells))
     chunk = max(1, _AT_A_TIME // max(cells, 1))
-    released_windows = design.strategy.facts.workload == "windows"
+    released_windows = design.strategy.facts.release == "windows"
     for noise in stream_noise(design, key, cells, steps, chunk):
         if windows and not released_windows:
             noise, before = np.diff(noise, axis=0, prepend=before), noise[-1:].copy()

@@ -26,7 +26,7 @@ def strategy_in_words(strategy: StreamStrategy, noun: str = "step") -> str:
     name = strategy.saved_name
     if isinstance(strategy, WindowVersions):
         return f"versions of each {noun}, {strategy_in_words(strategy.inner, 'version')}"
-    if strategy.facts.workload == "totals" and not shares_noise(strategy):
+    if strategy.facts.release == "totals" and not shares_noise(strategy):
         kind = names.EACH_STEP
     elif name == "KAry":
         kind = names.SUBTRACTING if parameters["subtraction"] else names.KARY
@@ -78,7 +78,7 @@ def mechanism_in_words(design: Design, noun: str = "window") -> str:
         design: The design.
         noun: The word for a step.
     """
-    noise = f"discrete {design.family.capitalize()} noise"
+    noise = f"discrete {design.noise_kind.capitalize()} noise"
     strategy = design.strategy
     if isinstance(strategy, AsOf):
         strategy = strategy.windows

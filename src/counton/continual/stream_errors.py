@@ -102,7 +102,7 @@ class Errors:
     @property
     def release(self) -> ReleaseForm:
         """The numbers to which ``mean_std`` and ``max_std`` refer: totals, windows or both."""
-        return self.of.release or self.strategy.facts.workload
+        return self.of.release or self.strategy.facts.release
 
     @cached_property
     def mean_std(self) -> float:

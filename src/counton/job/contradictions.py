@@ -442,10 +442,10 @@ def _of_strategy_object(job: Job) -> Iterator[str]:
     release = "totals"
     if job.allowed_lateness is None:
         release = RELEASE_FORMS.get(job.value_of("series") or "cumulative", release)
-    if strategy.facts.workload != release:
+    if strategy.facts.release != release:
         yield (
             f"{param('strategy', repr(strategy))} cannot be used with {_series_option(job)}, "
-            f"because this strategy is made for {strategy.facts.workload}. Leave one of them out"
+            f"because this strategy is made for {strategy.facts.release}. Leave one of them out"
         )
 
 

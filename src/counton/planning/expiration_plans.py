@@ -96,7 +96,7 @@ class FadingPlan(Plan[Design[Expiring]]):
     @property
     def unit(self) -> str:
         """The unit of the losses: "epsilon" or "rho"."""
-        return "rho" if self.best.family == "gaussian" else "epsilon"
+        return "rho" if self.best.noise_kind == "gaussian" else "epsilon"
 
     @property
     def steps(self) -> int:
@@ -113,7 +113,7 @@ class FadingPlan(Plan[Design[Expiring]]):
             {
                 "rank": rank,
                 "strategy": repr(choice.strategy),
-                "noise": choice.family,
+                "noise": choice.noise_kind,
                 self.unit: float(choice.guarantee.losses[self.unit]),
                 "rmse": choice.errors.rmse,
                 "largest_error": choice.errors.largest_error(),
@@ -156,7 +156,7 @@ def plan_expiring(
     Raises:
         InvalidInputError: no losses, or an argument is out of range.
 
-    >>> plan_expiring(rho={24: "0.1"}).best.family
+    >>> plan_expiring(rho={24: "0.1"}).best.noise_kind
     'gaussian'
     >>> guarantee = plan_expiring({24: 1, 8760: 2}, delta=1e-6).best.guarantee
     >>> guarantee.epsilon_by_age([24, 8760], delta=1e-6).round(3)

@@ -326,10 +326,10 @@ def factors_of_design(design: Design, metric: Metric = "mean") -> tuple[LowerBou
     achieved = design.errors.by(metric)
     quantity = f"{metric} std"
     lower_bounds = []
-    if bounds.get(design.family):
+    if bounds.get(design.noise_kind):
         source = _source_of_variance(design, metric)
-        who = f"matrix mechanisms with {design.family.capitalize()} noise"
-        lower_bounds.append(LowerBound(quantity, bounds[design.family], achieved, who, source))
+        who = f"matrix mechanisms with {design.noise_kind.capitalize()} noise"
+        lower_bounds.append(LowerBound(quantity, bounds[design.noise_kind], achieved, who, source))
     if least > 0:
         lower_bounds.append(LowerBound(quantity, least, achieved, "any mechanism", ANY_MECHANISM))
     return tuple(lower_bounds)

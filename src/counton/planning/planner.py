@@ -416,17 +416,17 @@ def _best_designs(
                 message = f"{strategy_family}: {strategy!r} left out, {refusal}"
                 refused.append(shorten(message, 220, placeholder=" ..."))
                 continue
-            noise_kind = choice.family
+            noise_kind = choice.noise_kind
             better = least.get(noise_kind)
             if better is None or choice.errors.by(metric) < better.errors.by(metric):
                 least[noise_kind] = choice
         if not least:
             notes += refused
-        known_already = [(choice.strategy, choice.family) for choice in choices]
+        known_already = [(choice.strategy, choice.noise_kind) for choice in choices]
         choices += [
             choice
             for choice in least.values()
-            if (choice.strategy, choice.family) not in known_already
+            if (choice.strategy, choice.noise_kind) not in known_already
         ]
     choices.sort(key=lambda choice: (choice.errors.by(metric), choice.errors.by(other)))
     return choices, notes
@@ -449,7 +449,7 @@ def _check_serves(
         raise InvalidInputError("it has a last step, or its protection fades")
     if horizon is not None and strategy.horizon is not None and strategy.horizon < horizon:
         raise InvalidInputError(f"it serves fewer than {horizon:,} steps")
-    releases_windows = strategy.facts.workload == "windows"
+    releases_windows = strategy.facts.release == "windows"
     needs_totals = release is not None and release != "windows"
     if needs_totals and releases_windows:
         raise InvalidInputError("it releases no totals")

@@ -282,7 +282,7 @@ class StreamPlan(Plan[Design]):
         least = self.best.errors.by(self.metric)
         more = f", {std / least - 1:.0%} above the best" if std > least > 0 else ""
         return (
-            f"published: {best.strategy_family} with {best.family.title()} noise has a "
+            f"published: {best.strategy_family} with {best.noise_kind.title()} noise has a "
             f"{METRIC_WORDS[self.metric]} error of {figures(std)}{more} ({figures(least)}); "
             f"{paper_of(best.strategy.sources)}"
         )
@@ -401,7 +401,7 @@ class StreamPlan(Plan[Design]):
     def _steps_from_totals(self) -> bool:
         """True if a step's own number is a difference of two released totals."""
         best = self.best
-        return best.errors.release == "windows" and best.strategy.facts.workload == "totals"
+        return best.errors.release == "windows" and best.strategy.facts.release == "totals"
 
     def _margin_text(self, confidence_level: float, over: int | None = None) -> str:
         windows = over is not None or self.best.errors.release == "windows"

@@ -45,7 +45,7 @@ class CellsDesign:
 
     >>> from counton import plan_cells
     >>> best = plan_cells(64, rho=0.5).best
-    >>> best.name, best.family
+    >>> best.name, best.noise_kind
     ('optimal', 'gaussian')
     """
 
@@ -62,12 +62,16 @@ class CellsDesign:
         return self.strategy.name
 
     @property
-    def family(self) -> NoiseKind:
+    def noise_kind(self) -> NoiseKind:
         return self.distribution.family
 
     def row(self) -> dict[str, Any]:
         """Return this design's row in the table of a plan."""
-        return {"strategy": self.name, "noise": self.family, "expected_error": self.expected_error}
+        return {
+            "strategy": self.name,
+            "noise": self.noise_kind,
+            "expected_error": self.expected_error,
+        }
 
 
 @known_arguments
@@ -99,7 +103,7 @@ def plan_cells(
     Raises:
         InvalidInputError: an argument is out of range, or no strategy can give the guarantee.
 
-    >>> plan_cells(64, epsilon=1, workload="prefixes").best.family
+    >>> plan_cells(64, epsilon=1, workload="prefixes").best.noise_kind
     'laplace'
     """
     shape = _shape(cells)
@@ -132,7 +136,7 @@ def plan_cells(
     distinct: dict[tuple[NoiseKind, str], CellsDesign] = {}
     for choice in rank_attempts(attempts, cost=lambda choice: choice.expected_error):
         # "auto" on every axis can come to one name on all of them.
-        distinct.setdefault((choice.family, repr(choice.strategy.parameters)), choice)
+        distinct.setdefault((choice.noise_kind, repr(choice.strategy.parameters)), choice)
     choices = tuple(distinct.values())
     n_queries = math.prod(work.queries for work in workloads)
     typical = figures(math.sqrt(choices[0].expected_error / n_queries))

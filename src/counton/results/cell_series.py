@@ -93,7 +93,7 @@ class CellSeries:
     @property
     def _releases_windows(self) -> bool:
         """True if the strategy releases the numbers of windows, whose sums are totals."""
-        return self.design.strategy.facts.workload == "windows"
+        return self.design.strategy.facts.release == "windows"
 
     @cached_property
     def released(self) -> SeriesNumbers:

@@ -178,7 +178,7 @@ class ReleaseMetadata:
             guarantee=design.guarantee,
             contribution=design.contribution,
             strategy=design.strategy,
-            series="per-window" if design.strategy.facts.workload == "windows" else "cumulative",
+            series="per-window" if design.strategy.facts.release == "windows" else "cumulative",
             metric="mean",
         )
 

@@ -455,7 +455,7 @@ class ReleaseData:
         """Function of (start, stop) that returns the numbers of steps start + 1 to stop."""
 
         # A plan for recent windows may release each window alone.
-        adds_windows = self.metadata.is_recent and self.design.strategy.facts.workload == "windows"
+        adds_windows = self.metadata.is_recent and self.design.strategy.facts.release == "windows"
         releases = self.results.releases if adds_windows else None
 
         @lru_cache(maxsize=2)
@@ -463,7 +463,7 @@ class ReleaseData:
             if releases is not None:
                 return result_of_release(self.metadata.statistic, releases.span(start, stop))
             result = self.results[stop - 1]
-            if self.design.strategy.facts.workload == "windows":
+            if self.design.strategy.facts.release == "windows":
                 if start != stop - 1:
                     raise InvalidInputError(
                         f"{self.design.name!r} holds the numbers of single windows, and those of "

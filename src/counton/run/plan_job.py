@@ -378,6 +378,6 @@ def _with_share(
     source = report.derived_from.get(part, "")
     share = None
     if not source:
-        norm: Literal[1, 2] = 1 if planned_design(planned.spec).family == "laplace" else 2
+        norm: Literal[1, 2] = 1 if planned_design(planned.spec).noise_kind == "laplace" else 2
         share = float(budget_shares(report, norm)[part])
     return number._replace(part=part, source=source, share=share), report.statistics[part]

@@ -353,7 +353,7 @@ class _Recomputation:
             nothing = np.zeros(released.shape, np.int64)
             noise = noise_alone.release_exact(nothing).values
             sums = np.rint((released - noise) / float(design.units.exact)).astype(np.int64)
-            if design.strategy.facts.workload == "totals":
+            if design.strategy.facts.release == "totals":
                 inputs = np.diff(sums, axis=0, prepend=so_far[None])
                 so_far = sums[-1]
             elif design.strategy.facts.versions > 1:

@@ -353,6 +353,6 @@ def refuse_unreadable_cells(
         return
     added = statistic.total(changes)
     whole = float(added.max(initial=0.0))
-    if design.strategy.facts.workload == "totals":
+    if design.strategy.facts.release == "totals":
         whole = float(statistic.total(totals[None])[0] + added.sum())
     refuse_unreadable(statistic, design.strategy, design.distribution, whole)

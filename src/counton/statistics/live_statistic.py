@@ -494,7 +494,7 @@ def _design_on_demand(
     batched: bool,
 ) -> Design:
     """Return the design of a stream whose cells are computed on request."""
-    if strategy.facts.delay or strategy.facts.workload != "totals":
+    if strategy.facts.delay or strategy.facts.release != "totals":
         raise InvalidInputError(
             f"strategy {strategy!r} does not release totals without delay, but numbers computed on "
             "demand need such totals: use another strategy"

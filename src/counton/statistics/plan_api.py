@@ -97,7 +97,7 @@ def plan(
 
     >>> from counton.privacy import ContributionBound
     >>> result = plan(8760, epsilon=1)
-    >>> result.best.strategy_family, result.best.family, result.best.errors.mean_std < 13.8
+    >>> result.best.strategy_family, result.best.noise_kind, result.best.errors.mean_std < 13.8
     ('least-squares', 'laplace', True)
     >>> plan(8760, epsilon=1, simple=True).best.strategy
     KAry(horizon=8760, arity=26, subtraction=True)

@@ -198,7 +198,7 @@ def step_before(design: Design, step: int, over: int | None = None) -> int:
     Args:
         over: number of last steps whose rows count; None: those that the strategy's releases cover.
     """
-    if over is None and design.strategy.facts.workload == "windows":
+    if over is None and design.strategy.facts.release == "windows":
         over = 1
     return 0 if over is None else max(step - over, 0)
 
@@ -219,10 +219,10 @@ def planned_result(
         counted = max(rows * (step - start) // step, 1)
     value = _typical_value(statistic, design, counted, step - start)
     release = StepRelease(step, value, float(design.errors.std(step)), design)
-    if start != step - 1 and design.strategy.facts.workload == "windows":
+    if start != step - 1 and design.strategy.facts.release == "windows":
         std = float(design.errors.window_std(start, step))
         release = SpanRelease(step, value, std, design, start=start)
-    elif start and design.strategy.facts.workload == "totals":
+    elif start and design.strategy.facts.release == "totals":
         nothing = StepRelease(start, value - value, float(design.errors.std(start)), design)
         release = release.since(nothing)
     return result_of_release(statistic, release)

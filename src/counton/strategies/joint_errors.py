@@ -65,9 +65,7 @@ def noise_variance(
     if not added:
         return variances
     first, last = window_ends(strategy, steps, since)
-    rounded = (
-        (first > 0) * 1.0 + (last > 0) if strategy.facts.workload == "totals" else last - first
-    )
+    rounded = (first > 0) * 1.0 + (last > 0) if strategy.facts.release == "totals" else last - first
     return np.asarray(variances + np.where(first < last, rounded, 0.0) * added)
 
 

@@ -203,7 +203,7 @@ class StrategyFacts(NamedTuple):
     """Facts about a strategy for streams, besides its matrices B and C.
 
     Attributes:
-        workload: what a release is. "totals": the sum of all items so far. "windows": the step's
+        release: what a release is. "totals": the sum of all items so far. "windows": the step's
             own item.
         lattice_bits: C x and z are multiples of ``2**-lattice_bits``, so C x is exact in integers.
         fraction_bits: B z is a multiple of ``2**-fraction_bits``. If B has fractions, it is rounded
@@ -237,7 +237,7 @@ class StrategyFacts(NamedTuple):
     (True, 3)
     """
 
-    workload: StrategyReleaseForm = "totals"
+    release: StrategyReleaseForm = "totals"
     lattice_bits: int = 0
     fraction_bits: int = 0
     unit_columns: bool = True
@@ -479,7 +479,7 @@ class StreamStrategy(Strategy):
 
         In units of ``2**-fraction_bits``; by default `_release_rounding` for each release used.
         """
-        windows = self.facts.workload == "windows"
+        windows = self.facts.release == "windows"
         releases = last - first if windows else (first > 0) * 1 + (last > first)
         return np.asarray(releases * self._release_rounding, dtype=np.float64)
 
@@ -812,13 +812,13 @@ def window_ends(
     if since is not None:
         return check_ends(strategy, since, steps)
     numbers = check_steps(strategy, steps)
-    windows = strategy.facts.workload == "windows"
+    windows = strategy.facts.release == "windows"
     return (numbers - 1 if windows else np.zeros_like(numbers)), numbers
 
 
 def window_rows(strategy: StreamStrategy, start: int, stop: int) -> list[tuple[int, int]]:
     """Return pairs (weight, step) of the releases that make up the steps start + 1 .. stop."""
-    if strategy.facts.workload == "windows":
+    if strategy.facts.release == "windows":
         return [(1, step) for step in range(start + 1, stop + 1)]
     return [(sign, step) for sign, step in ((1, stop), (-1, start)) if step > 0]
 

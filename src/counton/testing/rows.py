@@ -219,7 +219,7 @@ def reads_of(strategy: StreamStrategy, count: int) -> Reads:
     for i, row in enumerate(rows.values(), 1):
         weights[i, [index_of[node] for node in row]] = [float(weight) for weight in row.values()]
     steps = np.array([0, *rows])
-    if strategy.facts.workload == "windows":
+    if strategy.facts.release == "windows":
         together = [0, *(i for i, step in enumerate(steps.tolist()) if i == step > 0)]
         steps = steps[together]
         weights = np.cumsum(weights, axis=0)[together]

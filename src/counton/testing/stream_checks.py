@@ -240,7 +240,7 @@ def _check_integral_factorisation(
             )
     totals = np.tri(count, k=-strategy.facts.delay)
     one_by_one = np.eye(count, k=-strategy.facts.delay)
-    expected = totals if strategy.facts.workload == "totals" else one_by_one
+    expected = totals if strategy.facts.release == "totals" else one_by_one
     require(
         np.array_equal(reads @ enters, expected),
         f"rows and columns do not fit together: B C must be A over {count} steps "
@@ -268,7 +268,7 @@ def _check_fractional_factorisation(
                 entries[item] += scaled * weight
         last = step - strategy.facts.delay
         for item, entry in enumerate(entries[1:], start=1):
-            counted = item <= last if strategy.facts.workload == "totals" else item == last
+            counted = item <= last if strategy.facts.release == "totals" else item == last
             expected_entry = scale * unit if counted else 0
             require(
                 entry == expected_entry,
@@ -641,7 +641,7 @@ def check_noise_is_rows(
     reads = reads_of(strategy, count)
     z = noise_of(table, reads.nodes).astype(np.float64)
     last = np.arange(1, len(reads.steps))
-    first = last - 1 if strategy.facts.workload == "windows" else np.zeros_like(last)
+    first = last - 1 if strategy.facts.release == "windows" else np.zeros_like(last)
     at = reads.steps[last]
     # Integers here are below 2^53, so that sums of integral rows are exact.
     exact = reads.between(first, last) @ z * unit
@@ -754,6 +754,6 @@ def _shifts_and_changes(
         for node, weight in column.items():
             shifts.setdefault(node, {})[coordinate] = difference * weight
         counted = item - 1 + strategy.facts.delay
-        last = None if strategy.facts.workload == "totals" else counted + 1
+        last = None if strategy.facts.release == "totals" else counted + 1
         changes[counted:last, coordinate] = difference << strategy.facts.fraction_bits
     return shifts, changes

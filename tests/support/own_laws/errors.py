@@ -63,7 +63,7 @@ def check_noise_variance(strategy: StreamStrategy, steps: int | None = None) -> 
     by_level = np.zeros((len(levels), len(first)))
     for place, level in enumerate(levels):
         by_level[place] = squares[:, reads.levels == level].sum(axis=1)
-    windows = strategy.facts.workload == "windows"
+    windows = strategy.facts.release == "windows"
     ends = np.where(windows, stops - starts, (starts > 0) * 1 + (stops > starts))
     more = np.asarray(ends * strategy.facts.rounding_variance, np.float64)
     # Measurements are integers in this unit; narrow noise is a few units of data at most.
@@ -147,7 +147,7 @@ def check_largest_reads(strategy: StreamStrategy, steps: int | None = None) -> N
     """
     reads = reads_of(strategy, count_steps(strategy, steps))
     last = np.arange(1, len(reads.steps))
-    first = last - 1 if strategy.facts.workload == "windows" else np.zeros_like(last)
+    first = last - 1 if strategy.facts.release == "windows" else np.zeros_like(last)
     weights = np.abs(reads.between(first, last))
     if not isinstance(strategy, EndlessStrategy):
         most = float(weights.max(initial=0.0))
@@ -184,7 +184,7 @@ def check_window_rounding(strategy: StreamStrategy, steps: int | None = None) ->
     noise = strategy.noise(table, range(1, count + 1))
     z = noise_of(table, reads.nodes).astype(np.float64)
     unit = 2.0 ** (strategy.facts.fraction_bits - strategy.facts.lattice_bits)
-    if strategy.facts.workload == "windows":
+    if strategy.facts.release == "windows":
         shown = np.concatenate([np.zeros((1, 40), np.int64), np.cumsum(noise, axis=0)])
     else:
         shown = np.concatenate([np.zeros((1, 40), np.int64), noise])
@@ -198,7 +198,7 @@ def check_window_rounding(strategy: StreamStrategy, steps: int | None = None) ->
     message = f"rounding moves the release from {starts[at]} to {stops[at]} by {off[at].max()}"
     require(not wrong.any(), f"{message}, but window_rounding allows {allowed[at]}")
     single = (
-        (starts == 0) & (stops > 0) if strategy.facts.workload == "totals" else stops == starts + 1
+        (starts == 0) & (stops > 0) if strategy.facts.release == "totals" else stops == starts + 1
     )
     if single.any():
         square = float((off[single] ** 2).mean()) / 4.0**strategy.facts.fraction_bits
@@ -216,7 +216,7 @@ def check_released_variance(strategy: StreamStrategy) -> None:
     ends = np.arange(count + 1)
     totals = strategy.variance(ends[1:])
     alone = strategy.variance(ends[1:], since=ends[:-1])
-    if strategy.facts.workload == "windows":
+    if strategy.facts.release == "windows":
         alone = totals
     of = {"totals": totals, "windows": alone, "both": np.concatenate([totals, alone])}
     for form in _FORMS:

@@ -123,7 +123,7 @@ def shares_of_bounds(spec: StreamSpec, bounds: SumBounds, sums: pl.DataFrame) ->
     Returns:
         Shares by window, if each release is of one window; else one for the stream, under key 0.
     """
-    if spec.strategy.facts.workload == "totals":
+    if spec.strategy.facts.release == "totals":
         return {0: _share_of(spec, bounds, sums)}
     size = pl.col("total").cast(pl.Float64).abs().sum()
     entry = inner_of(spec.accumulator_statistic).largest_entry

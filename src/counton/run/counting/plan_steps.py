@@ -76,6 +76,6 @@ def _refuse_missing_rows(prepared: PreparedRun, missing: MissingRows) -> None:
 
 
 def _refuse_inexact(spec: StreamSpec, steps: PlannedSteps, stream: Stream | None) -> None:
-    is_of_one_step = spec.strategy.facts.workload != "totals"
+    is_of_one_step = spec.strategy.facts.release != "totals"
     before = Amounts(0, 0.0) if stream is None else reveal(stream.amounts)
     refuse_inexact(spec, steps.added_sums(one_step_alone=is_of_one_step), before)

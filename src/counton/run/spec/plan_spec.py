@@ -338,7 +338,7 @@ def _own_strategy(
     strategy = cast("StreamStrategy", terms.strategy)
     horizon = terms.windowing.horizon
     assert strategy.horizon == horizon
-    assert strategy.facts.workload == release
+    assert strategy.facts.release == release
     ranked, _ = ranked_designs(
         horizon,
         terms.loss,

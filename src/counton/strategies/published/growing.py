@@ -100,7 +100,7 @@ class GrowingCascade(StreamStrategy):
         self.fraction_bits = check_integer("fraction_bits", fraction_bits, 1, MOST_FRACTION_BITS)
         self.horizon = 1 << self.doublings
         bits = self.fraction_bits
-        self.facts = StrategyFacts(workload="windows", fraction_bits=bits, unit_columns=False)
+        self.facts = StrategyFacts(release="windows", fraction_bits=bits, unit_columns=False)
         #: Weight of the first step's count, and of all other measurements.
         self.first = _FIRST
         self.weight = _WEIGHT

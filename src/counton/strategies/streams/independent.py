@@ -36,7 +36,7 @@ class Independent(StreamStrategy):
         InvalidInputError: horizon not an integer, below 1 or above 2^62.
 
     >>> single = Independent(8760)
-    >>> single.facts.workload, single.l1_sensitivity(), single.variance([1, 24], since=0).tolist()
+    >>> single.facts.release, single.l1_sensitivity(), single.variance([1, 24], since=0).tolist()
     ('windows', Fraction(1, 1), [1.0, 24.0])
     """
 
@@ -47,7 +47,7 @@ class Independent(StreamStrategy):
     sources = ("calibration",)
 
     horizon: int
-    facts = StrategyFacts(workload="windows", causal=True)
+    facts = StrategyFacts(release="windows", causal=True)
 
     def __init__(self, horizon: int) -> None:
         self.horizon = check_integer("horizon", horizon, 1, LARGEST_HORIZON)

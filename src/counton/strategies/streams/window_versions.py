@@ -104,9 +104,9 @@ class WindowVersions(StreamStrategy):
                 "as a window has versions, such as SqrtToeplitz(15)"
             )
         bad = untyped.horizon is None or untyped.horizon > min(MOST_VERSIONS, LARGEST_DENSE)
-        if bad or untyped.facts.workload != "totals" or untyped.facts.delay:
+        if bad or untyped.facts.release != "totals" or untyped.facts.delay:
             raise InvalidInputError(
-                f"the strategy of a window is {untyped!r}, made for {untyped.facts.workload}; give "
+                f"the strategy of a window is {untyped!r}, made for {untyped.facts.release}; give "
                 f"a strategy of totals without delay, for at most {MOST_VERSIONS:,} versions"
             )
         self.inner = untyped
@@ -114,7 +114,7 @@ class WindowVersions(StreamStrategy):
         self.lags = (self.inner.horizon or 1) - 1
         facts = self.inner.facts
         self.facts = StrategyFacts(
-            workload="windows",
+            release="windows",
             lattice_bits=facts.lattice_bits,
             fraction_bits=facts.fraction_bits,
             unit_columns=facts.unit_columns and not self.corrections,
