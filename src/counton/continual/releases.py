@@ -564,8 +564,12 @@ class RecentNumbers(PublicNumbers):
         return {name: np.concatenate([table[name] for table in tables]) for name in tables[0]}
 
 
+#: Unit of numbers that are no multiples of another one.
+_WHOLE = Fraction(1)
+
+
 def _around(
-    values: NDArray[Any], half: NDArray[np.float64], unit: Fraction
+    values: NDArray[Any], half: NDArray[np.float64], unit: Fraction = _WHOLE
 ) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return values - half and values + half, as integers if both are whole.
 
