@@ -4,6 +4,7 @@ import itertools
 import math
 import re
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -707,9 +708,15 @@ def test_least_squares_is_best_up_to_epsilon_2_without_comparison(steps: int) ->
     releases: tuple[ReleaseForm, ...] = ("totals", "both")
     for metric, release in itertools.product(metrics, releases):
         for epsilon, unit in itertools.product(("0.000001", "2"), (UNIT, replaced)):
-            asked = steps, PureDP(epsilon), metric, unit
-            alone, _ = planner.ranked_designs(*asked, release=release, compare=False)
-            every, _ = planner.ranked_designs(*asked, release=release)
+            request = planner.StreamRequest(
+                horizon=steps,
+                guarantee=PureDP(epsilon),
+                metric=metric,
+                contribution=unit,
+                release=release,
+            )
+            alone, _ = planner.ranked_designs(replace(request, compare=False))
+            every, _ = planner.ranked_designs(request)
             assert alone[0] == every[0]
             if epsilon == "2":  # else its noise is too wide, and others are compared
                 assert len(alone) == 1
@@ -720,8 +727,9 @@ def test_least_squares_is_best_up_to_epsilon_2_without_comparison(steps: int) ->
 def test_normalised_root_is_best_on_long_streams_without_comparison(steps: int) -> None:
     metrics: tuple[Metric, ...] = ("mean", "max")
     for metric, rho in itertools.product(metrics, ("1e-12", "1e-6", "1")):
-        alone, _ = planner.ranked_designs(steps, ZCDP(rho), metric, compare=False)
-        every, _ = planner.ranked_designs(steps, ZCDP(rho), metric)
+        request = planner.StreamRequest(horizon=steps, guarantee=ZCDP(rho), metric=metric)
+        alone, _ = planner.ranked_designs(replace(request, compare=False))
+        every, _ = planner.ranked_designs(request)
         assert alone[0] == every[0]
         if rho != "1e-12":  # else its noise is too wide, and others are compared
             assert len(alone) == 1
@@ -734,9 +742,11 @@ def test_one_release_of_whole_numbers_needs_no_comparison(metric: Metric) -> Non
     for size in ("0.001", "40"):
         for guarantee in (PureDP(size), ZCDP(size), ApproxDP(size, "1e-7")):
             for unit in (UNIT, several):
-                asked = 1, guarantee, metric, unit
-                alone, _ = planner.ranked_designs(*asked, simple=True, compare=False)
-                every, _ = planner.ranked_designs(*asked, simple=True)
+                request = planner.StreamRequest(
+                    horizon=1, guarantee=guarantee, metric=metric, contribution=unit, simple=True
+                )
+                alone, _ = planner.ranked_designs(replace(request, compare=False))
+                every, _ = planner.ranked_designs(request)
                 assert alone == every[:1]
 
 

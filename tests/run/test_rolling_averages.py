@@ -13,7 +13,7 @@ import pytest
 from by_reference import state_by_reference
 from keys import chosen_key
 
-from counton import ZCDP, Decayed, PureDP, Release, Rolling, Stack, plan, read, release
+from counton import ZCDP, Average, Decayed, PureDP, Release, Rolling, Stack, plan, read, release
 from counton.base.distributions import DiscreteLaplace
 from counton.base.errors import InvalidInputError, StreamMismatchError
 from counton.job.statistics import AverageJob, CountJob
@@ -24,6 +24,9 @@ from counton.run.outputs.exports import export, publish
 from counton.run.plan_job import planned_job
 from counton.run.spec.plan_spec import plan_spec
 from counton.run.spec.planned_accuracy import planned_design
+from counton.serve.public_series import Journal, SeriesSelection
+from counton.state import Store
+from counton.statistics import Moments, Sum
 
 START = datetime(2024, 3, 1, tzinfo=UTC)
 DAYS = 20
@@ -221,18 +224,31 @@ def test_average_has_the_strategy_of_sums(
     assert spec.strategy == best.strategy
 
 
-@pytest.mark.parametrize(("loss", "share"), [({"rho": 0.5}, 0.85), ({"epsilon": 1}, 0.9)])
-def test_rolling_plan_has_less_noise_than_derived_numbers(
-    loss: dict[str, Any], share: float
+@pytest.mark.parametrize(
+    ("loss", "width", "derived", "rolling"),
+    [
+        ({"epsilon": 1}, 7, 10.32, 5.27),
+        ({"epsilon": 1}, 28, 11.57, 8.58),
+        ({"rho": 0.1}, 7, 7.83, 5.62),
+        ({"rho": 0.1}, 28, 9.05, 7.33),
+    ],
+)
+def test_rolling_plan_has_less_noise_than_numbers_over_windows(
+    loss: dict[str, Any], width: int, derived: float, rolling: float
 ) -> None:
-    stops = np.arange(28, 366)
+    """The table of docs/guides/rolling-sums.md: noise of the number of values."""
+    stops = np.arange(1, 366)
+    row = f"| last {width} days | {derived} | {rolling} |"
+    page = Path(__file__).parents[2] / "docs/guides/rolling-sums.md"
+    assert row in page.read_text(encoding="utf-8")
 
-    def mean_variance(**options: Any) -> float:
-        design = planned_design(planned(**loss, **options))
-        return float((design.errors.window_std(stops - 28, stops) ** 2).mean())
+    def mean_std(**options: Any) -> float:
+        design = planned_design(planned(**loss, **options, lower=0, upper=600))
+        std = design.errors.window_std(np.maximum(stops - width, 0), stops)
+        return float(np.sqrt((std**2).mean())) * 2**0.5 / 600
 
-    derived = mean_variance(series="cumulative")
-    assert mean_variance(series="rolling", last="28d") < share**2 * derived
+    assert mean_std(series="cumulative") == pytest.approx(derived, abs=0.005)
+    assert mean_std(series="rolling", last=f"{width}d") == pytest.approx(rolling, abs=0.005)
 
 
 @pytest.mark.parametrize("options", [LAST, {**LAST, "last": "28d"}, DECAYED], ids=str)
@@ -344,6 +360,35 @@ def test_planned_margins_are_those_of_the_release(options: dict[str, Any], tmp_p
             assert margins[name] == pytest.approx(half, rel=1e-6)
 
 
+@pytest.mark.parametrize("guarantee", [PureDP(1), ZCDP(0.1)], ids=str)
+@pytest.mark.parametrize(
+    ("options", "workload"), [(LAST, Rolling(7)), (DECAYED, Decayed(7))], ids=["rolling", "decayed"]
+)
+def test_plan_of_a_program_has_the_margins_of_a_job(
+    options: dict[str, Any], workload: Any, guarantee: Any, tmp_path: Path
+) -> None:
+    """With epsilon = 1, the plan of 7 steps releases each step alone."""
+    loss: dict[str, Any] = {"rho": 0.1} if guarantee == ZCDP(0.1) else {"epsilon": 1}
+    stated = {**TIMES, **VALUES, **options, **loss}
+    job = Job("average", "v.csv", tmp_path / "p.db", **stated)
+    margins = {number.what: number.halfwidths[-1] for number in planned_job(job, size=6000).numbers}
+    statistic = Average(-2, 10, resolution=1)
+    best = plan(60, guarantee, of=statistic, batched=True, workload=workload)
+    half = best.halfwidths(60)
+    assert [half["sum"], half["count"]] == pytest.approx([margins["sum"], margins["count"]])
+    own = best.own_halfwidths
+    assert own is not None
+    workload_part = {"over": 7} if workload == Rolling(7) else {"decay": workload}
+    of_mean = own(best, 60, rows=6000, **workload_part)
+    assert of_mean["mean"] == pytest.approx(margins["mean"])
+
+
+@pytest.mark.parametrize("of", [Sum(0, 9, resolution=1), Moments({"paid": (0, 9)})], ids=str)
+def test_decayed_plan_of_another_statistic_is_refused(of: Any) -> None:
+    with pytest.raises(InvalidInputError, match="counts, sums and averages"):
+        plan(60, ZCDP(0.5), of=of, batched=True, workload=Decayed(7))
+
+
 @pytest.mark.parametrize("options", [{**LAST, "last": "3d,7d"}, DECAYED], ids=str)
 def test_wanted_margin_of_a_mean_finds_the_least_loss(options: dict[str, Any]) -> None:
     spec = planned(**options, margin_of_error="mean=0.5", expected_rows=36500)
@@ -392,6 +437,19 @@ def test_view_has_averages_of_each_width(tmp_path: Path) -> None:
         sql += " WHERE window_index = 2 AND measure = 'mean'"
         rows = database.execute(sql).fetchall()
     assert rows == [("rolling", 1, 1), ("rolling", 3, 0)]
+
+
+@pytest.mark.parametrize("options", [{**LAST, "last": "3d,7d"}, DECAYED], ids=str)
+def test_service_has_rows_of_released_series_alone(options: dict[str, Any], tmp_path: Path) -> None:
+    table = released(visits(), tmp_path, 9, **options, **BY, rho=1).table()
+    with Store(tmp_path / "s.db") as store:
+        journal = Journal(store, "average_of_paid", key=chosen_key())
+        assert journal.page().table.equals(table)
+        selection = SeriesSelection(series=options["series"], groups=("shop",), last=2)
+        part = table.filter(pl.col("window_index") > 7, group="shop")
+        assert journal.page(selection).table.equals(part)
+        with pytest.raises(InvalidInputError, match=f"give {options['series']}"):
+            journal.page(SeriesSelection(series="cumulative"))
 
 
 def test_screen_names_the_last_windows_of_each_average(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from patience import HANGS
 
 from counton import Counter, Key, PureDP, Stream
+from counton.base.arrays import IntegersOrFloats
 from counton.base.errors import ConcurrentWriterError
 from counton.base.private import Private
 from counton.planning.ranges_plan import plan_cells  # noqa: F401 - loaded before the children are forked
@@ -115,7 +116,7 @@ def watch(progress: Progress) -> None:
     setattr(Stream, "_write_transaction", committed)  # noqa: B010 - a type checker cannot follow
 
 
-def show(pipe: int, first: int, values: NDArray[np.int64]) -> None:
+def show(pipe: int, first: int, values: IntegersOrFloats) -> None:
     """What a user would see, a line a step, each written at once."""
     for step, value in enumerate(values, first):
         os.write(pipe, f"{step} {value.astype('<i8').tobytes().hex()}\n".encode())

@@ -512,7 +512,9 @@ def test_kill_during_move_of_rollback_guard_loses_nothing(
     with monkeypatch.context() as patched:
         if before == "commit":
             right = RollbackGuard._begin
-            patched.setattr(RollbackGuard, "_begin", lambda *given: (right(*given), dies()))
+            patched.setattr(
+                RollbackGuard, "_begin", lambda *given, **named: (right(*given, **named), dies())
+            )
         else:
             patched.setattr(GuardFile, before, dies)
         with pytest.raises(KeyboardInterrupt):

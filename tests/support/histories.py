@@ -210,9 +210,9 @@ class History:
         right = RollbackGuard._begin
         name = self.draw.choice(["move_to", "_begin"])
 
-        def end(*given: Any) -> None:
+        def end(*given: Any, **named: Any) -> None:
             if name == "_begin":
-                right(*given)
+                right(*given, **named)
             raise Killed
 
         with pytest.MonkeyPatch.context() as patch:

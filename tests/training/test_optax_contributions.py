@@ -98,7 +98,7 @@ def test_updates_of_other_names_or_shapes_are_refused(
         update(updates, state)
 
 
-def wrong_check(updates: Any, state: Any, per_example: bool) -> None:
+def wrong_check(updates: Any, state: Any, *, per_example: bool) -> None:
     """A wrong implementation, which pads rows and lets new parameters through without noise."""
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,12 @@ from counton.base.errors import InvalidInputError
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
+#: Numbers in data units: integers if the resolution is 1, else floats.
+IntegersOrFloats = NDArray[np.int64 | np.float64]
+#: A column of a table: numbers, texts, times or truth values.
+Column = NDArray[np.generic]
+
+_Number = TypeVar("_Number", bound=np.number)
 
 
 @contextmanager
@@ -67,7 +73,7 @@ def read_only(array: Any) -> Any:
 _CACHED = 2**16
 
 
-def extremes(numbers: NDArray[Any]) -> tuple[int, int]:
+def extremes(numbers: Integers) -> tuple[int, int]:
     """Return the smallest and largest of some integers; 0 and 0 if there are none."""
     if numbers.size == 1:  # a single step: no array operation is as cheap
         return numbers.item(), numbers.item()
@@ -84,7 +90,7 @@ def extremes(numbers: NDArray[Any]) -> tuple[int, int]:
     return smallest, largest
 
 
-def to_data(cells: NDArray[Any], resolution: Fraction) -> NDArray[Any]:
+def to_data(cells: Integers, resolution: Fraction) -> IntegersOrFloats:
     """Convert multiples of the resolution to data units: int64 for 1, else the nearest float64."""
     top, bottom = resolution.as_integer_ratio()
     if top == bottom:
@@ -92,8 +98,8 @@ def to_data(cells: NDArray[Any], resolution: Fraction) -> NDArray[Any]:
     smallest, largest = extremes(cells)
     if top < 2**53 and bottom < 2**53 and max(largest, -smallest) <= 2**53 // top:
         if top == 1 and bottom.bit_count() == 1:
-            return cells * (1 / float(bottom))  # exact
-        return cells * float(top) / float(bottom)  # one rounding: both operands are exact
+            return cells * np.float64(1 / float(bottom))  # exact
+        return cells * np.float64(top) / float(bottom)  # one rounding: both operands are exact
     exact = [int(cell) * top / bottom for cell in cells.ravel()]  # Python divides integers exactly
     return np.array(exact, dtype=np.float64).reshape(cells.shape)
 
@@ -199,7 +205,9 @@ def from_fixed_width(data: bytes, shape: tuple[int, int]) -> Integers:
     return numbers
 
 
-def pack(numbers: NDArray[Any], read: Callable[[NDArray[Any]], Integers] | None = None) -> bytes:
+def pack(
+    numbers: NDArray[_Number], read: Callable[[NDArray[_Number]], Integers] | None = None
+) -> bytes:
     """Encode integers as compressed differences along the first axis; `unpack` decodes them.
 
     The lowest bytes of all numbers come first, then the second lowest, and so on. So numbers that
@@ -232,11 +240,11 @@ def pack(numbers: NDArray[Any], read: Callable[[NDArray[Any]], Integers] | None 
 
 
 def _planes(
-    flat: NDArray[Any],
+    flat: NDArray[_Number],
     row: int,
     blocks: list[slice],
     width: int,
-    whole: Callable[[NDArray[Any]], Integers],
+    whole: Callable[[NDArray[_Number]], Integers],
 ) -> Iterator[NDArray[np.uint8]]:
     """Yield the bytes of differences between rows, ``(planes, numbers)``, the lowest first."""
     most = max(1, min(width, _TOGETHER // max(1, flat.size)))
@@ -249,7 +257,7 @@ def _planes(
 
 
 def _signless(
-    flat: NDArray[Any], row: int, block: slice, whole: Callable[[NDArray[Any]], Integers]
+    flat: NDArray[_Number], row: int, block: slice, whole: Callable[[NDArray[_Number]], Integers]
 ) -> NDArray[np.uint64]:
     """Return differences between consecutive rows, in zigzag encoding; the first row as it is."""
     steps = whole(flat[block])

@@ -5,12 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any, NamedTuple
-
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from counton.base.exact import figures, quantity
 from counton.base.lazy import require
+
+if TYPE_CHECKING:
+    from polars import DataFrame as DataFrame
+
+    from counton.base.arrays import Column
 
 #: Codes of values that are missing, and of values that are not among the declared ones.
 MISSING = -1
@@ -43,7 +46,7 @@ def align_lines(table: TextTable) -> list[str]:
     return ["  ".join(row).rstrip() for row in zip(*columns, strict=True)]
 
 
-def data_frame(columns: Mapping[str, NDArray[Any]]) -> Any:
+def data_frame(columns: Mapping[str, Column]) -> DataFrame:
     """Return a table as a polars data frame."""
     require("polars")
     import polars as pl
@@ -57,7 +60,7 @@ def data_frame(columns: Mapping[str, NDArray[Any]]) -> Any:
     )
 
 
-def data_frame_of_rows(rows: Sequence[Mapping[str, Any]]) -> Any:
+def data_frame_of_rows(rows: Sequence[Mapping[str, object]]) -> DataFrame:
     """Return rows as a polars data frame."""
     require("polars")
     import polars as pl

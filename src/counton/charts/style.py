@@ -371,7 +371,7 @@ def _is_ambiguous(name: str, tail: int, longest: int, others: Collection[str]) -
 
 
 #: Metadata with which matplotlib writes no time, by the ending of the file.
-_NO_TIME: Mapping[str, dict[str, Any]] = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
+_NO_TIME: Mapping[str, dict[str, object]] = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
 
 
 def save_figure(figure: Figure, path: str | Path) -> None:

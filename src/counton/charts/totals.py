@@ -163,7 +163,7 @@ def plot_totals(curves: Curves, words: Caption) -> Figure:
     sizes = curves.sizes
     has_one_scale = count > 1 and sizes.max() <= _LARGEST_RATIO * sizes.min()
     parts = [together if has_one_scale else [index] for index in together]
-    words = _with_scales(words, curves, parts, has_one_scale)
+    words = _with_scales(words, curves, parts, has_one_scale=has_one_scale)
     values = values_in_words(curves)
     scales = [reach(curves, part) for part in parts]
     panels = _arrange(curves.groups, values, scales, words.width)
@@ -217,7 +217,7 @@ def _empty_panels(words: Caption, panels: _Panels, count: int) -> tuple[Figure, 
 
 
 def _with_scales(
-    words: Caption, curves: Curves, parts: Sequence[Sequence[int]], has_one_scale: bool
+    words: Caption, curves: Curves, parts: Sequence[Sequence[int]], *, has_one_scale: bool
 ) -> Caption:
     """Add what a caption says about notes, thin bands, the axis and the scales.
 

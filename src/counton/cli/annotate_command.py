@@ -20,7 +20,7 @@ from counton.cli.parameters import state_argument
     help="Take the number out of later tables; what was published stays published.",
 )
 def annotate(
-    state: str, window: str, note: str, group: str | None, stream: str | None, withdraw: bool
+    *, state: str, window: str, note: str, group: str | None, stream: str | None, withdraw: bool
 ) -> None:
     """Add a public note to a wrong number, in all later tables, pages, charts and texts.
 

@@ -19,7 +19,7 @@ from counton.cli.parameters import state_argument
     "The description of every later table, chart, page, published database and methods text says "
     "so; files written before do not. A table released once can be withdrawn too.",
 )
-def close(state: str, stream: str | None, drop_waiting: bool, withdrawn: str | None) -> None:
+def close(*, state: str, stream: str | None, drop_waiting: bool, withdrawn: str | None) -> None:
     """Close a stream: it releases nothing more, and its privacy loss stays in the ledger.
 
     While rows wait to be counted, the command stops with exit code 2. --drop-waiting drops them.

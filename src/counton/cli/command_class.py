@@ -16,7 +16,7 @@ import click
 from counton.base.errors import hide_secrets
 from counton.cli.exits import explain_errors
 
-_Function = TypeVar("_Function", bound=Callable[..., Any])
+_Function = TypeVar("_Function", bound=Callable[..., object])
 
 #: Headings of the help, in their order.
 HEADINGS = (
@@ -51,7 +51,9 @@ class WholeNumber(click.ParamType[int]):
 
     name = "int"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> int:
         """Return the number."""
         try:
             return int(str(value).replace(",", "_"))
@@ -88,6 +90,7 @@ class SectionedOption(click.Option):
         self,
         words: Sequence[str],
         section: str = USUAL_SECTION,
+        *,
         is_in_short_help: bool = False,
         **more: Any,
     ) -> None:
@@ -96,7 +99,7 @@ class SectionedOption(click.Option):
         self.is_in_short_help = is_in_short_help
 
 
-def option(*words: str, **more: Any) -> Callable[[_Function], _Function]:
+def option(*words: str, **more: object) -> Callable[[_Function], _Function]:
     """Decorate the function of a command with an option, as `click.option` does.
 
     A number has the type ``int`` or ``float``, as people write it.
@@ -140,14 +143,14 @@ class CountonCommand(click.Command):
         with hiding_passwords():
             return super().make_context(*words, **more)
 
-    def invoke(self, ctx: click.Context) -> Any:
+    def invoke(self, ctx: click.Context) -> object:
         """Call the function of the command; a known error ends in one line and an exit code."""
         with explain_errors(self.words):
             _check_texts(ctx.params)
             return super().invoke(ctx)
 
 
-def _check_texts(values: Mapping[str, Any]) -> None:
+def _check_texts(values: Mapping[str, object]) -> None:
     """Refuse texts that no file and no database can hold."""
     from counton.base.arguments import check_text
 

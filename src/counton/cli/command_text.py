@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from counton.base.errors import hide_secrets
 from counton.cli.command_class import COMMAND_WORDS
@@ -102,7 +101,7 @@ def command_text(job: Job, actions: CommandActions | None = None) -> str:
     fields = type(job).model_fields
     options = job.stated_options()
     events = options.pop("events", ())
-    paths: Sequence[Any] = events if isinstance(events, list) else [events]
+    paths: Sequence[object] = events if isinstance(events, list) else [events]
     command = " ".join([command_of(job.statistic), *(shlex.quote(str(path)) for path in paths)])
     words = []
     for name, value in options.items():
@@ -130,7 +129,7 @@ def _wrapped(command: str, words: Sequence[str], width: int) -> list[str]:
     return lines
 
 
-def _as_typed(value: Any) -> str:
+def _as_typed(value: object) -> str:
     """Return a value as a person types it."""
     if isinstance(value, tuple):
         return ",".join(_as_typed(part) for part in value)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from counton.base.errors import CountonError, StreamClosedError
 from counton.base.wording import counted
@@ -160,7 +159,7 @@ def _loss_in_words(rehearsal: Rehearsal) -> str:
     return f"The privacy loss is {loss} for each {unit}, which is spent already."
 
 
-def _to_dict(outcome: Rehearsal | ClosedStream | FailedJob) -> dict[str, Any]:
+def _to_dict(outcome: Rehearsal | ClosedStream | FailedJob) -> dict[str, object]:
     match outcome:
         case Rehearsal():
             return _rehearsal_to_dict(outcome)
@@ -170,7 +169,7 @@ def _to_dict(outcome: Rehearsal | ClosedStream | FailedJob) -> dict[str, Any]:
             return failed_report(outcome.code, outcome.message)
 
 
-def _rehearsal_to_dict(outcome: Rehearsal) -> dict[str, Any]:
+def _rehearsal_to_dict(outcome: Rehearsal) -> dict[str, object]:
     result = outcome.result
     windowing = result.spec.terms.windowing
     metadata = result.spec.metadata()

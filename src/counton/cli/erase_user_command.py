@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     help="Confirm that, as a result, about one in 1,000 new users does not count.",
 )
 def erase_user(
+    *,
     state: str,
     user: str | None,
     age: str | None,

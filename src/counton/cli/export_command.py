@@ -45,6 +45,7 @@ _ROWS = 40
 )
 @json_option
 def export(
+    *,
     state: str,
     stream: str | None,
     output: Path | None,

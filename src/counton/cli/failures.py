@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from counton.base.errors import CountonError
 from counton.base.lazy import NEEDED, missing
 from counton.cli.command_class import COMMAND_WORDS
@@ -74,7 +72,7 @@ def line_of_failed_job(name: str, message: str) -> str:
     return f"counton: {message}" if is_named else f"counton: job {name}: {message}"
 
 
-def failed_report(code: ExitCode, message: str) -> dict[str, Any]:
+def failed_report(code: ExitCode, message: str) -> dict[str, object]:
     """Return the JSON report of a failed job. Its ``message`` may name a row's value, so it is only
     for the operator.
     """

@@ -6,7 +6,7 @@ import json
 import shlex
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -116,7 +116,7 @@ class InitCommand(CountonCommand):
     help="The job file to write; a file that exists is not overwritten without --force.",
 )
 @option("--force", is_flag=True, help="Overwrite a job file that exists.")
-def init(events: str, job_file: Path, force: bool, **job_options: Any) -> None:
+def init(*, events: str, job_file: Path, force: bool, **job_options: object) -> None:
     """Make a job file for events, with a comment on each option.
 
     It reads the header and the first rows, spends nothing, and writes the job file alone. What only

@@ -31,7 +31,7 @@ _LONGEST_VALUES = 200
 @state_or_table_argument
 @option("--stream", help="Which stream to show. [default: all]")
 @json_option
-def inspect(state: str, stream: str | None, as_json: bool) -> None:
+def inspect(*, state: str, stream: str | None, as_json: bool) -> None:
     """Show what a state or a released table holds: last numbers, guarantees, strategies.
 
     Shows no secrets and needs no key. A released table carries all that is public about its stream.
@@ -83,7 +83,7 @@ def _print_table_as_json(release: Release) -> None:
     numbers = release.numbers
     metadata = numbers.metadata
     public = metadata.public()
-    facts: dict[str, Any] = {
+    facts: dict[str, object] = {
         **guarantee_of_stream(numbers),
         **{fact: public[fact] for fact in ("what", "by", "value", "windows", "groups")},
         "publishes": metadata.series,
@@ -171,7 +171,7 @@ def _tell_of_late_rows(store: Store, name: str) -> None:
         )
 
 
-def _with_local_time(stream: Mapping[str, Any]) -> Mapping[str, Any]:
+def _with_local_time(stream: Mapping[str, Any]) -> Mapping[str, object]:
     """Return the public facts of a stream, with its time of creation in the stream's time zone."""
     from counton.state.ledger_rows import defining_options_in
     from counton.windowing.windows import load_zone, parse_time

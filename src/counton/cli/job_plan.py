@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
@@ -58,7 +56,7 @@ def print_job_plans(file: str, *, size: int | None, as_json: bool) -> None:
         refuse_publishing_over(usable, publish_to)
     console = Console()
     errors = Console(stderr=True)
-    reports: dict[str, dict[str, Any]] = {}
+    reports: dict[str, dict[str, object]] = {}
     first_failure = None
     for name, plan in planned_jobs(jobs, size=size).items():
         match plan:

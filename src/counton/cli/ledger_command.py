@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 import click
 
@@ -49,6 +49,18 @@ class BudgetOptions:
     relation: str | None
     unit: str | None
     allow_raise: bool
+
+
+@dataclass(frozen=True)
+class AddedLoss:
+    """The texts of ``--add`` and of the options that belong to it; None: not stated."""
+
+    name: str | None
+    epsilon: str | None
+    delta: str | None
+    rho: str | None
+    unit: str | None
+    relation: Relation
 
 
 @dataclass(frozen=True)
@@ -148,6 +160,7 @@ class OtherProgram:
 )
 @option("--json", "as_json", is_flag=True, help="Print one JSON object in place of text.")
 def ledger(
+    *,
     state: str,
     epsilon: str | None,
     delta: str | None,
@@ -186,7 +199,14 @@ def ledger(
     _check_share(warn_at)
     with _naming_options_of_add():
         spent_elsewhere = _other_program(
-            add, add_epsilon, add_delta, add_rho, add_unit, add_relation
+            AddedLoss(
+                name=add,
+                epsilon=add_epsilon,
+                delta=add_delta,
+                rho=add_rho,
+                unit=add_unit,
+                relation=add_relation,
+            )
         )
     with _opened(state, budget, spent_elsewhere, warn_at) as store:
         report = LedgerReport.of(store, with_history=history)
@@ -252,20 +272,19 @@ def _naming_options_of_add() -> Iterator[None]:
         raise type(error)(error.translate({**ledger.words(), **_OPTIONS_OF_ADD})) from error
 
 
-def _other_program(
-    name: str | None,
-    epsilon: str | None,
-    delta: str | None,
-    rho: str | None,
-    unit: str | None,
-    relation: Relation,
-) -> OtherProgram | None:
+def _other_program(added: AddedLoss) -> OtherProgram | None:
     """Return what another program spent, as ``--add`` states it; None without ``--add``."""
     from counton.continual.design import check_name
     from counton.privacy.guarantees import guarantee_from
 
+    name = added.name
     if name is None:
-        described = {"epsilon": epsilon, "delta": delta, "rho": rho, "unit": unit}
+        described = {
+            "epsilon": added.epsilon,
+            "delta": added.delta,
+            "rho": added.rho,
+            "unit": added.unit,
+        }
         for option_name, value in described.items():
             if value is not None:
                 raise InvalidInputError(
@@ -274,14 +293,14 @@ def _other_program(
                 )
         return None
     check_name(name)
-    guarantee = guarantee_from(epsilon, delta, rho)
-    if guarantee is None or unit is None:
+    guarantee = guarantee_from(added.epsilon, added.delta, added.rho)
+    if guarantee is None or added.unit is None:
         missing = "epsilon" if guarantee is None else "unit"
         raise InvalidInputError(
             f"{param('add', name)} adds an entry to the ledger, and {param(missing)} is missing; "
             "give it too"
         )
-    return OtherProgram(name, guarantee, unit=unit, relation=relation)
+    return OtherProgram(name, guarantee, unit=added.unit, relation=added.relation)
 
 
 @contextmanager
@@ -500,7 +519,7 @@ def _print_json(state: str, report: LedgerReport, warned: Mapping[str, bool]) ->
     from counton.cli.print_forms import print_json
 
     budget = report.budget
-    values: dict[str, Any] = {
+    values: dict[str, object] = {
         "state": state,
         "share": report.share,
         **warned,
@@ -515,30 +534,30 @@ def _print_json(state: str, report: LedgerReport, warned: Mapping[str, bool]) ->
     print_json({**values, **_remaining_to_dict(report)})
 
 
-def _entry_to_dict(entry: ShownEntry) -> dict[str, Any]:
+def _entry_to_dict(entry: ShownEntry) -> dict[str, object]:
     values = {**entry.ledger_entry.to_dict(), "entered": entry.entered}
     if entry.counts_as != entry.ledger_entry.guarantee:
         values["counts_as"] = _to_dict(entry.counts_as)
     return values
 
 
-def _remaining_to_dict(report: LedgerReport) -> dict[str, Any]:
+def _remaining_to_dict(report: LedgerReport) -> dict[str, object]:
     """Return what is left of the budget, and of each unit.
 
     For each unit there are its kind of neighbours, what is spent and what is left.
     """
     budget = report.budget
-    units: dict[str, dict[str, Any]] = {}
+    units: dict[str, dict[str, object]] = {}
     for unit, (relation, spent) in report.totals.items():
         units[unit] = {"relation": relation, "spent": _to_dict(spent)}
         if budget is not None:
             units[unit]["remaining"] = _to_dict(budget.remaining(unit=unit))
-    remaining: dict[str, Any] | None = None
+    remaining: dict[str, object] | None = None
     if budget is not None:
         rests = list(_remaining(budget).values())
         remaining = _to_dict(rests[0]) if len(rests) == 1 else None
     return {"remaining": remaining, "units": units}
 
 
-def _to_dict(guarantee: Guarantee | None) -> dict[str, Any] | None:
+def _to_dict(guarantee: Guarantee | None) -> dict[str, object] | None:
     return None if guarantee is None else guarantee.to_dict()

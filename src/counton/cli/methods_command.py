@@ -20,7 +20,7 @@ from counton.cli.parameters import json_option, state_or_table_argument
 @option("--full", is_flag=True, help="Write the whole account, for specialists.")
 @json_option
 def methods(
-    state: str, stream: str | None, confidence_level: float | None, full: bool, as_json: bool
+    *, state: str, stream: str | None, confidence_level: float | None, full: bool, as_json: bool
 ) -> None:
     """Write the text that a website prints with the numbers: subject, time, protection, error.
 

@@ -290,7 +290,7 @@ def _number_of_windows(asked: str) -> int:
     return int(digits)
 
 
-def _checked_options(values: dict[str, Any]) -> CountJob:
+def _checked_options(values: dict[str, object]) -> CountJob:
     """Return the options that a job has too, checked as those of a job."""
     from counton.job.incompatible import refuse_excluded
     from counton.job.messages import parse_options
@@ -347,7 +347,7 @@ def _contribution_of(job: CountJob) -> ContributionBound:
 
 def _numbers_of(
     job: CountJob, last: str | None, half_life: str | None, windows: int | None
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Return the arguments of `counton.plan` for the numbers that must be accurate."""
     from counton.base.exact import exact
     from counton.strategies.workloads import Decayed, sums_of_last_steps

@@ -138,19 +138,19 @@ class ReportLines(Console):
         self.lines.append(printable(text))
 
 
-def print_json(value: Any) -> None:
+def print_json(value: object) -> None:
     """Print one value as JSON and nothing else; passwords in addresses are hidden."""
     sys.stdout.write(json.dumps(_without_passwords(value), indent=2) + "\n")
 
 
-def print_json_rows(about: Mapping[str, Any], table: pl.DataFrame) -> None:
+def print_json_rows(about: Mapping[str, object], table: pl.DataFrame) -> None:
     """Print, as one JSON object on one line, what is known about a table's rows, and the rows under
     ``rows``.
     """
     sys.stdout.write(f'{json.dumps(about)[:-1]}, "rows": {table.write_json()}}}\n')
 
 
-def _without_passwords(value: Any, key: str = "") -> Any:
+def _without_passwords(value: object, key: str = "") -> object:
     if isinstance(value, Mapping):
         return {name: _without_passwords(inner, str(name)) for name, inner in value.items()}
     if isinstance(value, list | tuple):

@@ -27,6 +27,7 @@ from counton.cli.parameters import json_option, state_argument
 @option("--key", help="Where the key is: a file, env:NAME or command:... [default: STATE.key]")
 @json_option
 def publish(
+    *,
     state: str,
     to: str | None,
     stream: str | None,

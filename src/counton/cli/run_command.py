@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 @option("--schema", is_flag=True, help="Print the JSON schema of job files, and do nothing else.")
 @option("--json", "as_json", is_flag=True, help=JSON_HELP)
 def run(
+    *,
     file: str | None,
     only: str | None,
     until: str | None,
@@ -103,7 +104,7 @@ class _Selection:
 def _select(
     file: str,
     only: str | None,
-    overrides: Mapping[str, Any],
+    overrides: Mapping[str, object],
     *,
     warns_of_guards: bool,
     as_json: bool,
@@ -144,19 +145,19 @@ def _select(
     return _Selection(selected, jobs, jobs_of_run, publish_to, messages)
 
 
-def _parse_overrides(*, until: str | None, allow_empty_windows: bool) -> dict[str, Any]:
+def _parse_overrides(*, until: str | None, allow_empty_windows: bool) -> dict[str, object]:
     """Return the options of the command that hold for all jobs, as values of jobs."""
     from counton.job.messages import parse_options
     from counton.job.statistics import CountJob
 
-    values: dict[str, Any] = {"allow_empty_windows": allow_empty_windows}
+    values: dict[str, object] = {"allow_empty_windows": allow_empty_windows}
     if until is not None:
         values["until"] = until
     job: Job = parse_options(CountJob, values)
     return {name: job.value_of(name) for name in values if job.has_stated(name)}
 
 
-def _override(job: Job, overrides: Mapping[str, Any], *, is_begun: bool) -> Job:
+def _override(job: Job, overrides: Mapping[str, object], *, is_begun: bool) -> Job:
     """Return a job with the options that the command states for this run alone.
 
     A new stream of rows without times is a single table, which has no ``until``.
@@ -214,7 +215,7 @@ class _JobRunner:
         self._until_is_of_file = until_is_of_file
         self._as_json = as_json
         self._raises_defects = raises_defects
-        self._reports: dict[str, Any] = {}
+        self._reports: dict[str, object] = {}
         #: Exit code of the first job that failed.
         self.first_failure = ExitCode.OK
 
@@ -321,7 +322,7 @@ def _publish(job: Job, to: str, *, is_silent: bool) -> None:
     )
 
 
-def _tell_date_in_file(job: Job, report: dict[str, Any], *, is_silent: bool) -> None:
+def _tell_date_in_file(job: Job, report: dict[str, object], *, is_silent: bool) -> None:
     """Say that a date in a job file ends the stream, if it does."""
     from counton.cli.print_forms import Console
     from counton.job.saved_job import date_of_one_run
@@ -337,7 +338,7 @@ def _tell_date_in_file(job: Job, report: dict[str, Any], *, is_silent: bool) -> 
         )
 
 
-def _report_closed(job: Job, closed_at_step: int, *, is_silent: bool) -> dict[str, Any]:
+def _report_closed(job: Job, closed_at_step: int, *, is_silent: bool) -> dict[str, object]:
     """Return the report of a job whose stream is closed, so that it releases nothing."""
     from counton.cli.print_forms import Console
     from counton.job.saved_job import stream_name

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from counton.base.errors import param
 from counton.base.lengths import LATE_DAYS
@@ -517,7 +517,7 @@ def count_column_note(column_names: Collection[str], job: Job) -> str | None:
 # ------------------------------------------------------------------------------------------- JSON
 def json_report(
     result: RunResult, *, warnings: Sequence[str], notes: Sequence[str]
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Return the report of a run as JSON values.
 
     Args:
@@ -582,11 +582,11 @@ def _number_of_dropped_rows(result: RunResult, counts: RowCounts) -> int:
     )
 
 
-def _last_release(result: RunResult) -> dict[str, Any]:
+def _last_release(result: RunResult) -> dict[str, object]:
     """Return the last window with its released numbers, as JSON values."""
     numbers = result.release.numbers
     if result.is_single_table:
-        notes: dict[str, Any] = {"notes": [*numbers.notes]} if numbers.notes else {}
+        notes: dict[str, object] = {"notes": [*numbers.notes]} if numbers.notes else {}
         return notes | last_numbers(numbers)
     last_step = numbers.steps[-1]
     windows = result.spec.terms.windowing.windows

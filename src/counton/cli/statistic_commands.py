@@ -49,7 +49,7 @@ def statistic_command(statistic: str, perform: Perform = _perform) -> click.Comm
     model = model_of(statistic)
 
     def run(
-        events: tuple[str, ...], plan: bool, save_job: Path | None, json: bool, **values: Any
+        *, events: tuple[str, ...], plan: bool, save_job: Path | None, json: bool, **values: Any
     ) -> None:
         options = {name: value for name, value in values.items() if value is not None}
         options["events"] = events[0] if len(events) == 1 else list(events)
@@ -147,7 +147,7 @@ def _is_in_short_help(model: type[Job], name: str, field: FieldInfo) -> bool:
     return has_mark(field, OFTEN) or name in model.needs or is_in_example
 
 
-def _form_of(model: type[Job], name: str, field: FieldInfo) -> dict[str, Any]:
+def _form_of(model: type[Job], name: str, field: FieldInfo) -> dict[str, object]:
     """Return the arguments of click that say which words an option takes."""
     types = _plain_types(field)
     if bool in types:
@@ -161,10 +161,10 @@ def _form_of(model: type[Job], name: str, field: FieldInfo) -> dict[str, Any]:
     return {"type": str, "metavar": choices if is_short else "TEXT"}
 
 
-def _plain_types(field: FieldInfo) -> set[Any]:
+def _plain_types(field: FieldInfo) -> set[object]:
     """Return the plain types that an option takes, without their checks."""
-    types: set[Any] = set()
-    waiting: list[Any] = [field.annotation]
+    types: set[object] = set()
+    waiting: list[object] = [field.annotation]
     while waiting:
         annotation = waiting.pop()
         if get_origin(annotation) is Annotated:

@@ -11,7 +11,6 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from counton.base.errors import CountonError, MissingOptionError, hide_secrets, param, translate
 from counton.base.wording import counted, plural
@@ -120,7 +119,7 @@ class RunOutcome:
         chart_error: why the chart could not be drawn; None if it was drawn, or there is none.
     """
 
-    report: dict[str, Any] | None
+    report: dict[str, object] | None
     chart_error: str | None
 
 

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 )
 @json_option
 def verify(
+    *,
     state: str,
     stream: str | None,
     key: str | None,

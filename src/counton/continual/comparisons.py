@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from counton.base.arrays import Column
 from counton.base.errors import InvalidInputError
 from counton.base.exact import check_integer, percent, quantity
 from counton.continual.design import Design, stream_cell
@@ -52,7 +52,7 @@ class Answer:
     def interval(self) -> tuple[float, float]:
         return self.lower, self.upper
 
-    def table_columns(self) -> dict[str, NDArray[Any]]:
+    def table_columns(self) -> dict[str, Column]:
         """Return a table of one row as arrays, by column: ``measure`` says what is estimated."""
         return {
             "measure": np.array([self.what]),

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from counton.base.arrays import extremes
+from counton.base.arrays import IntegersOrFloats, extremes
 from counton.base.errors import (
     ConcurrentWriterError,
     InvalidInputError,
@@ -430,7 +430,7 @@ class Counter:
         """
         return self.design.errors.window_std(starts, stops)
 
-    def _compute(self, totals: NDArray[np.int64]) -> tuple[NDArray[Any], StreamProgress]:
+    def _compute(self, totals: NDArray[np.int64]) -> tuple[IntegersOrFloats, StreamProgress]:
         """Add noise to totals of shape ``(n, *self.shape)``; return releases and new progress."""
         design = self.design
         facts = self.design.strategy.facts
@@ -441,10 +441,10 @@ class Counter:
             totals = queue[:count]
             waiting = queue[count:]
         if count == 1 and self._lookahead.by_cells:
-            released, sums = self._compute_by_cells(totals, sums, step + 1)
-            return released, StreamProgress(step + 1, sums, waiting)
-        values: NDArray[Any] = np.empty(totals.shape, np.int64)
-        released = values
+            released_cells, sums = self._compute_by_cells(totals, sums, step + 1)
+            return released_cells, StreamProgress(step + 1, sums, waiting)
+        values = np.empty(totals.shape, np.int64)
+        released: IntegersOrFloats = values
         start = 0
         for noise in self._lookahead.parts(range(step + 1, step + 1 + count)):
             part = slice(start, start + len(noise))
@@ -462,10 +462,10 @@ class Counter:
 
     def _compute_by_cells(
         self, totals: NDArray[np.int64], sums: NDArray[np.int64], step: int
-    ) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    ) -> tuple[IntegersOrFloats, NDArray[np.int64]]:
         """Add noise to one step, ``(1, *self.shape)``, for some cells at a time to save memory."""
-        values: NDArray[Any] = np.empty(totals.shape, np.int64)
-        released = values
+        values = np.empty(totals.shape, np.int64)
+        released: IntegersOrFloats = values
         sums_after = np.empty_like(sums)
         totals_by_cell = totals.reshape(1, -1)
         values_by_cell = values.reshape(1, -1)
@@ -499,7 +499,7 @@ class Counter:
         exact[...] = totals
         return sums
 
-    def _add_noise(self, exact: NDArray[np.int64], noise: NDArray[np.int64]) -> NDArray[Any]:
+    def _add_noise(self, exact: NDArray[np.int64], noise: NDArray[np.int64]) -> IntegersOrFloats:
         """Add noise to exact numbers, in their place, and return the sums in data units."""
         fraction_bits = self.design.strategy.facts.fraction_bits
         if fraction_bits:

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import TypeVar
 
-from counton.base.arrays import to_data
+from counton.base.arrays import IntegersOrFloats, to_data
 from counton.base.distributions import (
     NoiseDistribution,
     NoiseKind,
@@ -366,7 +366,7 @@ class Design(Generic[S]):
         }
         return description if self.noise_id is None else description | {"noise_id": self.noise_id}
 
-    def to_data(self, released: NDArray[np.int64]) -> NDArray[Any]:
+    def to_data(self, released: NDArray[np.int64]) -> IntegersOrFloats:
         """Convert released integers to data units: int64 for counts, otherwise float64.
 
         It depends on the released integers alone, so floating point reveals nothing more.

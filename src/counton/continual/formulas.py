@@ -31,7 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from counton.base.arrays import Floats
+from counton.base.arrays import Column, Floats
 from counton.base.columns import BETWEEN
 from counton.base.errors import InvalidInputError
 from counton.continual.design import Design
@@ -469,11 +469,11 @@ class TableNumbers(NamedTuple):
     [2.0, 3.0]
     """
 
-    about: Mapping[str, NDArray[Any]]
+    about: Mapping[str, Column]
     numbers: ClosedForm
-    further_columns: Callable[[float], Mapping[str, NDArray[Any]]] = lambda _: {}
+    further_columns: Callable[[float], Mapping[str, Column]] = lambda _: {}
 
-    def columns(self, confidence_level: float) -> dict[str, NDArray[Any]]:
+    def columns(self, confidence_level: float) -> dict[str, Column]:
         low, high = self.numbers.interval(confidence_level)
         estimate = self.numbers.estimate
         std = self.numbers.std
@@ -490,7 +490,7 @@ class TableNumbers(NamedTuple):
     def rows(self, places: NDArray[np.int64]) -> TableNumbers:
         about = {name: values[places] for name, values in self.about.items()}
 
-        def further_columns(confidence_level: float) -> dict[str, NDArray[Any]]:
+        def further_columns(confidence_level: float) -> dict[str, Column]:
             return {
                 name: values[places]
                 for name, values in self.further_columns(confidence_level).items()
@@ -499,12 +499,10 @@ class TableNumbers(NamedTuple):
         return TableNumbers(about, self.numbers.selected(places), further_columns)
 
     @classmethod
-    def stack(
-        cls, parts: Sequence[TableNumbers], about: Mapping[str, NDArray[Any]]
-    ) -> TableNumbers:
+    def stack(cls, parts: Sequence[TableNumbers], about: Mapping[str, Column]) -> TableNumbers:
         """Stack tables below each other, described by ``about``, with all ``further_columns``."""
 
-        def further_columns(confidence_level: float) -> dict[str, NDArray[Any]]:
+        def further_columns(confidence_level: float) -> dict[str, Column]:
             tables = [part.further_columns(confidence_level) for part in parts]
             return {name: np.concatenate([table[name] for table in tables]) for name in tables[0]}
 
@@ -639,7 +637,7 @@ class _JointNoise:
                 weights[index][keys[part[1:]]] += factor * part.weight
         return weights, rounding
 
-    def _half(self, weights: Sequence[Floats], confidence_level: float, full: bool) -> float:
+    def _half(self, weights: Sequence[Floats], confidence_level: float, *, full: bool) -> float:
         """Return the half-width of a weighted sum of cells of several independent streams.
 
         With ``full`` it also suffices if a single draw of noise has the whole variance.
@@ -703,7 +701,7 @@ class _JointNoise:
         """
         linear, rounding = self._weights_of(formula)
         if formula.linear:
-            return self._half(linear, confidence_level, full) + rounding
+            return self._half(linear, confidence_level, full=full) + rounding
         quotients = self._quotients_of(formula)
         if quotients is None:
             return math.inf
@@ -713,20 +711,20 @@ class _JointNoise:
         further = rounding
         for quotient in quotients.values():
             divisor = abs(quotient.divisor)
-            divisor_half = self._half(quotient.divisor_weights, confidence_level, True)
+            divisor_half = self._half(quotient.divisor_weights, confidence_level, full=True)
             divisor_half += quotient.divisor_rounding
             if not divisor > divisor_half:
                 return math.inf
             inflation = 1 / (1 - divisor_half / divisor)
             largest_inflation = max(largest_inflation, inflation)
-            error_half = self._half(quotient.error_weights, confidence_level, True)
+            error_half = self._half(quotient.error_weights, confidence_level, full=True)
             rounded = quotient.rounding * inflation / divisor
             quotient.largest_error = error_half * inflation / divisor + rounded
             further += abs(quotient.weight) * rounded
         for first, second, weight in formula.products:
             errors = quotients[first].largest_error * quotients[second].largest_error
             further += abs(weight) * errors
-        first_order = self._half(_with_quotients(linear, quotients), confidence_level, full)
+        first_order = self._half(_with_quotients(linear, quotients), confidence_level, full=full)
         return first_order * largest_inflation + further
 
 

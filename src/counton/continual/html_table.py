@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from html import escape
-from typing import Any
 
-from numpy.typing import NDArray
-
+from counton.base.arrays import Column
 from counton.base.columns import readable
 from counton.base.outside_input import shown_name
 
 
-def html_table(text: str, columns: Mapping[str, NDArray[Any]], rows: int = 8) -> str:
+def html_table(text: str, columns: Mapping[str, Column], rows: int = 8) -> str:
     """Return a text and the first rows of a table as HTML for a notebook.
 
     Args:

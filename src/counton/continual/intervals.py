@@ -347,11 +347,12 @@ def largest_noise(expiry: Expiry, steps: int, probability: float, *, gaussian: b
     It holds with ``probability``. Divide it by another epsilon, or by the square root of rho.
     """
     height = min(max(steps - expiry.delay, 1).bit_length(), expiry.top + 1)
-    return _largest_noise(expiry.growth, height, math.log(2 * steps / (1 - probability)), gaussian)
+    log_count = math.log(2 * steps / (1 - probability))
+    return _largest_noise(expiry.growth, height, log_count, gaussian=gaussian)
 
 
 @lru_cache(maxsize=2**14)
-def _largest_noise(growth: Fraction, height: int, log_count: float, gaussian: bool) -> float:
+def _largest_noise(growth: Fraction, height: int, log_count: float, *, gaussian: bool) -> float:
     """Bound a sum of one draw from each of ``height`` levels, for epsilon = 1 or rho = 1.
 
     It fails with probability at most 2 exp(-log_count). The scale of Laplace noise, or the variance

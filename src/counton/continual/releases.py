@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from counton.base.arrays import nearest_multiples, read_only
+from counton.base.arrays import Column, IntegersOrFloats, nearest_multiples, read_only
 from counton.base.errors import InvalidInputError
 from counton.base.exact import quantity, quote
 from counton.continual.design import Design
@@ -39,7 +39,7 @@ class PublicNumbers:
     def contribution(self) -> ContributionBound:
         return self._design.contribution
 
-    def table_columns(self, confidence_level: float = 0.95) -> dict[str, NDArray[Any]]:
+    def table_columns(self, confidence_level: float = 0.95) -> dict[str, Column]:
         """Return the columns of `table` as arrays, without polars."""
         raise NotImplementedError
 
@@ -80,7 +80,7 @@ class PublicNumbers:
         """
         from counton.continual.methods import methods
 
-        stds = self.table_columns().get("noise_std", np.zeros(0))
+        stds = np.asarray(self.table_columns().get("noise_std", ()), np.float64)
         errors = [noise_in_words(stds)] if len(stds) else []
         return methods(self._design, errors=errors, sources=self._sources)
 
@@ -148,7 +148,7 @@ class StepRelease(PublicNumbers):
         return (low, high) if low.ndim else (low.item(), high.item())
 
     @override
-    def table_columns(self, confidence_level: float = 0.95) -> dict[str, NDArray[Any]]:
+    def table_columns(self, confidence_level: float = 0.95) -> dict[str, Column]:
         first = {} if self.between is None else {"first_window": self.between[1].step + 1}
         about = {"window_index": self.step, **first, **_cells(np.shape(self.value))}
         interval = self.interval(confidence_level)
@@ -191,7 +191,7 @@ class StepRelease(PublicNumbers):
         both = self, earlier
         return StepRelease(self.step, self.value - earlier.value, std, design, both)
 
-    def part(self, of: Callable[[NDArray[Any]], Any], design: Design) -> StepRelease:
+    def part(self, of: Callable[[IntegersOrFloats], Any], design: Design) -> StepRelease:
         """Return a release of some cells.
 
         Args:
@@ -306,7 +306,7 @@ class Releases(PublicNumbers):
     """
 
     steps: range
-    values: NDArray[Any]
+    values: IntegersOrFloats
     _design: Design = field(repr=False)
 
     def __post_init__(self) -> None:
@@ -410,7 +410,7 @@ class Releases(PublicNumbers):
             for step, value, std in zip(self.steps, values, stds, strict=True)
         ]
 
-    def interval(self, confidence_level: float = 0.95) -> tuple[NDArray[Any], NDArray[Any]]:
+    def interval(self, confidence_level: float = 0.95) -> tuple[IntegersOrFloats, IntegersOrFloats]:
         """Return the ends of intervals around the released values, shaped like ``values``.
 
         Args:
@@ -421,7 +421,7 @@ class Releases(PublicNumbers):
         half_by_cell = half.reshape(-1, *(1,) * (self.values.ndim - 1))
         return _around(self.values, half_by_cell, self._design.units.released)
 
-    def table_columns(self, confidence_level: float = 0.95) -> dict[str, NDArray[Any]]:
+    def table_columns(self, confidence_level: float = 0.95) -> dict[str, Column]:
         """Return the columns of `table` as arrays.
 
         Args:
@@ -458,7 +458,7 @@ class RecentNumbers(PublicNumbers):
 
     workload: RecentWorkload
     steps: range
-    values: Mapping[str, NDArray[Any]]
+    values: Mapping[str, IntegersOrFloats]
     _design: Design = field(repr=False)
 
     @classmethod
@@ -508,7 +508,7 @@ class RecentNumbers(PublicNumbers):
 
     def interval(
         self, confidence_level: float = 0.95, name: str = ""
-    ) -> tuple[NDArray[Any], NDArray[Any]]:
+    ) -> tuple[IntegersOrFloats, IntegersOrFloats]:
         """Return the ends of intervals, each with probability ``confidence_level``.
 
         Args:
@@ -544,7 +544,7 @@ class RecentNumbers(PublicNumbers):
         raise InvalidInputError(f"there is no number {name!r}: give one of {names}")
 
     @override
-    def table_columns(self, confidence_level: float = 0.95) -> dict[str, NDArray[Any]]:
+    def table_columns(self, confidence_level: float = 0.95) -> dict[str, Column]:
         """Return the columns of `table` as arrays: all numbers, with is_complete.
 
         The column last_windows is the number of steps of a rolling sum; 0 for totals and decayed
@@ -569,8 +569,8 @@ _WHOLE = Fraction(1)
 
 
 def _around(
-    values: NDArray[Any], half: NDArray[np.float64], unit: Fraction = _WHOLE
-) -> tuple[NDArray[Any], NDArray[Any]]:
+    values: IntegersOrFloats, half: NDArray[np.float64], unit: Fraction = _WHOLE
+) -> tuple[IntegersOrFloats, IntegersOrFloats]:
     """Return values - half and values + half, as integers if both are whole.
 
     Args:
@@ -586,7 +586,7 @@ def _around(
     return low, nearest_multiples(np.asarray(exact + half), unit)
 
 
-def _cells(shape: tuple[int, ...], times: int = 1) -> dict[str, NDArray[Any]]:
+def _cells(shape: tuple[int, ...], times: int = 1) -> dict[str, Column]:
     """Return the indices of all cells, a column for each axis, repeated ``times`` times."""
     indices = [np.tile(index.ravel(), times) for index in np.indices(shape)]
     if len(indices) == 1:
@@ -596,7 +596,7 @@ def _cells(shape: tuple[int, ...], times: int = 1) -> dict[str, NDArray[Any]]:
 
 def _columns(
     about: Mapping[str, Any], value: Any, std: Any, interval: tuple[Any, Any], level: float
-) -> dict[str, NDArray[Any]]:
+) -> dict[str, Column]:
     """Return a table as arrays: the columns ``about``, and those of estimate and interval."""
     estimate = np.ravel(value)
     columns = {name: np.full(estimate.shape, value) for name, value in about.items()}
@@ -610,7 +610,7 @@ def _columns(
     }
 
 
-def recent_values(totals: NDArray[Any], part: Part) -> NDArray[Any]:
+def recent_values(totals: IntegersOrFloats, part: Part) -> IntegersOrFloats:
     """Return one number of a workload after each step, from the totals of all steps.
 
     Args:
@@ -627,5 +627,6 @@ def recent_values(totals: NDArray[Any], part: Part) -> NDArray[Any]:
         return decayed
     values = totals.copy()
     if part.width is not None and part.width < len(totals):
-        values[part.width :] -= totals[: -part.width]
+        windows = values[part.width :]
+        np.subtract(windows, totals[: -part.width], out=windows)
     return values

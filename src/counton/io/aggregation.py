@@ -30,7 +30,7 @@ from counton.io.row_assignment import (
     values_choose_sum,
     with_total,
 )
-from counton.io.sources import Rows, Source, unreadable_errors
+from counton.io.sources import InputPart, Source, unreadable_errors
 from counton.windowing.groups import GroupNames
 from counton.windowing.lazy_polars import polars as pl
 from counton.windowing.windows import is_moment
@@ -65,20 +65,19 @@ class SumCode(NamedTuple):
         """Return the code of rows whose groups are listed in ``domain``; None: without groups."""
         return cls(1 if domain is None else len(domain) + 1, n_choices(row_rule))
 
-    def encode(self, window: Any, group_index: Any, choice: Any) -> Any:
-        """Return the code, of numbers or of columns."""
+    def encode(self, window: pl.Expr, group_index: pl.Expr, choice: pl.Expr) -> pl.Expr:
+        """Return the code."""
         return self.add_choice(self.add_group(window, group_index), choice)
 
     def encode_group(self, code: pl.Expr, group_index: pl.Expr) -> pl.Expr:
         """Return the code with a group, from one without groups."""
-        encoded: pl.Expr = self.encode(code // self.choices, group_index, code % self.choices)
-        return encoded
+        return self.encode(code // self.choices, group_index, code % self.choices)
 
-    def add_group(self, window: Any, group_index: Any) -> Any:
-        """Return the code without a choice, of numbers or of columns."""
+    def add_group(self, window: pl.Expr, group_index: pl.Expr) -> pl.Expr:
+        """Return the code without a choice."""
         return window * self.groups + group_index
 
-    def add_choice(self, code: Any, choice: Any) -> Any:
+    def add_choice(self, code: pl.Expr, choice: pl.Expr) -> pl.Expr:
         """Return the code with a choice, from one without."""
         return code * self.choices + choice
 
@@ -99,7 +98,10 @@ class SumCode(NamedTuple):
 
 
 def sums_of_part(
-    rows: Rows, mapping: RowMapping, domain: Sequence[str] | None, alike: pl.DataFrame | None = None
+    rows: InputPart,
+    mapping: RowMapping,
+    domain: Sequence[str] | None,
+    alike: pl.DataFrame | None = None,
 ) -> pl.DataFrame:
     """Add up one part's rows by window, group and accumulator; `merge_sums` adds up parts.
 
@@ -189,7 +191,7 @@ def labels_of(sums: pl.DataFrame, mapping: RowMapping) -> pl.DataFrame:
     return labelled.group_by("group").agg(pl.col("window").min())
 
 
-def pick_rows(rows: Rows, mapping: RowMapping, condition: pl.Expr) -> pl.DataFrame:
+def pick_rows(rows: InputPart, mapping: RowMapping, condition: pl.Expr) -> pl.DataFrame:
     """Return original rows by an expression over the columns of `assign_rows`."""
     row_numbers = (
         assign_part(rows, mapping)
@@ -207,7 +209,7 @@ def pick_rows(rows: Rows, mapping: RowMapping, condition: pl.Expr) -> pl.DataFra
 
 
 def candidates(
-    rows: Rows, mapping: RowMapping, domain: Sequence[str] | None
+    rows: InputPart, mapping: RowMapping, domain: Sequence[str] | None
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Return one part's rows that could count, and the sums of all its rows from `sums_of_part`.
 
@@ -394,7 +396,7 @@ def _sum_by_code(
 
 
 def _sums_of_entries(
-    entries: Sequence[tuple[Any, Any]], n_rows: pl.Expr, weight: pl.Expr
+    entries: Sequence[tuple[object, Any]], n_rows: pl.Expr, weight: pl.Expr
 ) -> list[pl.Expr]:
     """Return the total and the magnitude of what rows add to each accumulator.
 

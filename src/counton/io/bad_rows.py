@@ -23,7 +23,7 @@ from counton.io.row_assignment import (
     parts_of_columns,
     row_number_name,
 )
-from counton.io.sources import EventFrame, Rows, Source, UnreadableRowError
+from counton.io.sources import EventFrame, InputPart, Source, UnreadableRowError
 from counton.io.timestamps import EPOCH_FORMATS, as_text, format_like
 from counton.io.written_numbers import NumberText, has_thousands
 from counton.windowing.groups import GroupNames
@@ -96,7 +96,7 @@ _LACKING = (
 )
 
 
-def _bad(part: Rows, mapping: RowMapping) -> pl.LazyFrame:
+def _bad(part: InputPart, mapping: RowMapping) -> pl.LazyFrame:
     """Return the rows that cannot be counted: ``row`` from 1, ``window`` minus the `Problem`."""
     windows = assign_part(part, mapping).select("window").with_row_index("row", offset=1)
     return windows.filter(has_problem())
@@ -157,7 +157,7 @@ def set_bad_rows_aside(
     return skipped, number
 
 
-def _words_of(problem: Problem, texts: Iterable[object], part: Rows) -> str:
+def _words_of(problem: Problem, texts: Iterable[object], part: InputPart) -> str:
     """Return a row's problem in words, from the texts of its values."""
     if problem == Problem.NOT_FINITE:
         sign = part.decimal_sign
@@ -167,7 +167,7 @@ def _words_of(problem: Problem, texts: Iterable[object], part: Rows) -> str:
 
 
 def _texts_of_rows(
-    source: Source, part: Rows, mapping: RowMapping, rows: pl.DataFrame
+    source: Source, part: InputPart, mapping: RowMapping, rows: pl.DataFrame
 ) -> Iterator[tuple[object, ...]]:
     """Yield what the file of bad rows has of some rows: name, place, problem and texts.
 
@@ -193,7 +193,7 @@ def _texts_of_rows(
         yield (part.name, place, _words_of(problem, numbers, part), *values)
 
 
-def texts_of(part: Rows, columns: Sequence[str]) -> pl.LazyFrame:
+def texts_of(part: InputPart, columns: Sequence[str]) -> pl.LazyFrame:
     """Return columns as texts."""
     frame = part.scan(columns)
     types = frame.collect_schema()
@@ -242,7 +242,7 @@ def _fetch(source: RemoteRows, rows: pl.DataFrame) -> Source:
     return Source((frame,), source.name)
 
 
-def change_error(part: Rows) -> InvalidInputError:
+def change_error(part: InputPart) -> InvalidInputError:
     """Build the error for rows that changed while they were read."""
     return InvalidInputError(
         f"{part.name} changed while it was read, so nobody can tell which rows were counted; "
@@ -302,7 +302,7 @@ def _reason(
     )
 
 
-def _reason_of_line(part: Rows, mapping: RowMapping) -> str | None:
+def _reason_of_line(part: InputPart, mapping: RowMapping) -> str | None:
     """Return why the first unreadable line cannot be read; None if all can be read."""
     try:
         part.sift(mapping.columns.names, 0)
@@ -337,7 +337,7 @@ class _BadRows(NamedTuple):
         number: number of all of them.
     """
 
-    part: Rows
+    part: InputPart
     first: int
     number: int
 
@@ -385,7 +385,7 @@ def _remedy_for(problem: Problem, text: str, mapping: RowMapping, decimal_sign: 
 _OF_PARTS = (Problem.NO_VALUE, Problem.NOT_FINITE, Problem.NO_COUNT)
 
 
-def _wrong_part(part: Rows, mapping: RowMapping, row: int, problem: Problem) -> str:
+def _wrong_part(part: InputPart, mapping: RowMapping, row: int, problem: Problem) -> str:
     """Return the column of values that causes a row's problem.
 
     Labels are not examined; if no other column has it, the first is returned.

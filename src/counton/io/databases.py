@@ -199,7 +199,7 @@ class _Connection:
         finalize(self, connection.close)
 
 
-def _text_of_cell(cell: Any) -> str | None:
+def _text_of_cell(cell: object) -> str | None:
     return read_cell(cell)[0]
 
 
@@ -386,7 +386,7 @@ class SqliteRows(QueryRows):
         ]
         return names, iter(lambda: self._some(cursor), [])
 
-    def _some(self, cursor: sqlite3.Cursor) -> list[Any]:
+    def _some(self, cursor: sqlite3.Cursor) -> list[object]:
         try:
             rows = cursor.fetchmany(_AT_ONCE)
             version = self._data_version()

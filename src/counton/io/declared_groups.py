@@ -15,7 +15,6 @@ from collections.abc import Iterable, Mapping, Sequence, Set, Sized
 from itertools import product
 from numbers import Integral
 from pathlib import Path
-from typing import Any
 
 from counton.base.columns import BETWEEN
 from counton.base.errors import InvalidInputError, is_text, param
@@ -23,7 +22,7 @@ from counton.base.exact import quote
 from counton.base.wording import counted
 from counton.io.files import EventFile, refuse_sqlite
 from counton.io.input_paths import ending, is_file, is_table, looks_like_file
-from counton.io.sources import Rows, Source, join_columns, unreadable_errors
+from counton.io.sources import InputPart, Source, join_columns, unreadable_errors
 from counton.io.timestamps import moments
 from counton.windowing.groups import GroupNames
 from counton.windowing.lazy_polars import polars as pl
@@ -48,7 +47,7 @@ _TEXT = 2**24
 
 
 def read_domain(
-    source: str | os.PathLike[str] | Sequence[Any] | Mapping[str, Sequence[Any]], column: str
+    source: str | os.PathLike[str] | Sequence[object] | Mapping[str, Sequence[object]], column: str
 ) -> GroupNames:
     """Read declared groups.
 
@@ -302,7 +301,7 @@ def _from_table(source: str, column: str) -> GroupNames:
     return _from_table_of(file, column if column in names else names[0])
 
 
-def _from_table_of(file: Rows, name: str) -> GroupNames:
+def _from_table_of(file: InputPart, name: str) -> GroupNames:
     """Return one column as texts."""
     try:
         groups = file.scan((name,), (name,)).select(pl.col(name).cast(pl.String)).collect()[name]

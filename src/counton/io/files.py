@@ -33,7 +33,7 @@ from counton.io.input_paths import (
 from counton.io.json_lines import json_pieces, keys_of
 from counton.io.other_formats import content_of
 from counton.io.sources import (
-    Rows,
+    InputPart,
     Source,
     UnreadableRowError,
     name_of,
@@ -76,7 +76,7 @@ def refuse_sqlite(path: str) -> None:
             )
 
 
-class EventFile(Rows):
+class EventFile(InputPart):
     """Rows of one file; or of standard input (``-``) or a pipe, whose bytes are kept in memory.
 
     Args:
@@ -280,7 +280,7 @@ class EventFile(Rows):
             or any(name in keys for keys in self._keys_of_lines())
         )
 
-    def sift(self, columns: Sequence[str], most: int) -> Rows:
+    def sift(self, columns: Sequence[str], most: int) -> InputPart:
         """Return the rows, with at most ``most`` faulty lines left empty."""
         if self.kind == "parquet":
             return self
@@ -298,10 +298,10 @@ class EventFile(Rows):
             row += piece.rows.height
         if not unread:
             return self
-        part = copy(self)
-        part.unread = unread
-        part.n_not_utf8 = n_not_utf8
-        return part
+        input_part = copy(self)
+        input_part.unread = unread
+        input_part.n_not_utf8 = n_not_utf8
+        return input_part
 
     def _refusal(self, fault: Fault, most: int = 0) -> UnreadableRowError:
         """Build the error for a faulty line.

@@ -54,7 +54,7 @@ _WHOLE_FLOATS: Final = 2**53
 _MOST_DIGITS: Final = 400
 
 
-def convert_objects(name: str, cells: Sequence[Any]) -> ObjectColumn:
+def convert_objects(name: str, cells: Sequence[object]) -> ObjectColumn:
     """Convert objects one by one.
 
     Args:
@@ -78,7 +78,7 @@ def convert_objects(name: str, cells: Sequence[Any]) -> ObjectColumn:
     return ObjectColumn(texts, kinds if (kinds != CellKind.TEXT).any() else None)
 
 
-def read_cell(cell: Any) -> tuple[str | None, CellKind]:
+def read_cell(cell: object) -> tuple[str | None, CellKind]:
     """Return the text and the kind of one object.
 
     Args:

@@ -67,14 +67,14 @@ def convert_series(name: str, series: Any) -> ObjectColumn:
     return _objects(name, series)
 
 
-def _refusal(name: str, dtype: Any) -> InvalidInputError:
+def _refusal(name: str, dtype: object) -> InvalidInputError:
     return InvalidInputError(
         f"column {name!r} of the data frame holds {dtype}, and only text, numbers and times can be "
         "read; convert the column"
     )
 
 
-def _zoned_times(name: str, series: Any, zone: Any) -> pl.Series:
+def _zoned_times(name: str, series: Any, zone: object) -> pl.Series:
     plain = series.dt.tz_convert("UTC").dt.tz_localize(None)
     times = _typed_values(name, plain.to_numpy())
     # A fixed offset has no name.

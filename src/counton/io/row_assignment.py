@@ -15,7 +15,7 @@ from counton.base.columns import MISSING, OUTSIDE
 from counton.io.error_policy import Policies, Problem
 from counton.io.object_cells import CellKind
 from counton.io.problem_codes import code_as_time, code_as_window
-from counton.io.sources import Rows, Source, unreadable_errors
+from counton.io.sources import InputPart, Source, unreadable_errors
 from counton.io.timestamps import (
     EPOCH_FORMATS,
     UNREADABLE_TIME,
@@ -71,10 +71,10 @@ class RowRule(Protocol):
     def spans(self) -> Sequence[range]:
         """Ranges of accumulators; a row adds to at most one of each, as its values decide."""
 
-    def encode(self, *parts: Any) -> NDArray[np.int64]:
+    def encode(self, *parts: object) -> NDArray[np.int64]:
         """Encode each row's values as one integer."""
 
-    def entries(self, code: Any) -> Sequence[tuple[Any, Any]]:
+    def entries(self, code: object) -> Sequence[tuple[Any, object]]:
         """Return pairs of an accumulator and an amount, of all rows or an int for all."""
 
 
@@ -204,12 +204,14 @@ def collect(source: Source, frame: pl.LazyFrame) -> pl.DataFrame:
 
 def unreadable_part(source: Source, error: BaseException) -> Exception:
     """Return an error that names the file and, if possible, the row."""
-    for part in source.parts[:-1]:
+    for input_part in source.parts[:-1]:
         try:
-            names = part.columns()
-            part.frame(names).select(pl.col(names).is_null().any()).collect(engine="streaming")
+            names = input_part.columns()
+            input_part.frame(names).select(pl.col(names).is_null().any()).collect(
+                engine="streaming"
+            )
         except unreadable_errors():
-            return part.unreadable(error)
+            return input_part.unreadable(error)
     return source.parts[-1].unreadable(error)
 
 
@@ -233,7 +235,10 @@ def assign_rows(
             `with_total`; with ``kept`` there are ``part N`` instead. ``user``, ``id`` (text) and
             ``sign``, if stated.
     """
-    parts = [assign_part(part, mapping, watch, raw_labels=raw_labels) for part in source.parts]
+    parts = [
+        assign_part(input_part, mapping, watch, raw_labels=raw_labels)
+        for input_part in source.parts
+    ]
     return parts[0] if len(parts) == 1 else pl.concat(parts)
 
 
@@ -262,7 +267,7 @@ class _ReadColumns(NamedTuple):
 
 
 def assign_part(
-    part: Rows,
+    input_part: InputPart,
     mapping: RowMapping,
     watch: Callable[[int], None] | None = None,
     *,
@@ -270,13 +275,13 @@ def assign_part(
 ) -> pl.LazyFrame:
     """Assign the rows of one part, with the columns of `assign_rows`."""
     _show_an_array()
-    read = _read_columns(part, mapping)
+    read = _read_columns(input_part, mapping)
     frame = read.frame
     us = _time_column(read, mapping)
     if watch is not None:
         us = _watch(us, watch)
-    if part.unread:
-        frame, us = unread_marked(frame, us, part)
+    if input_part.unread:
+        frame, us = unread_marked(frame, us, input_part)
     roles = _role_columns(read)
     values = _checked_values(read, mapping)
     totals = [pl.lit(1, dtype=pl.Int64).alias("total")]
@@ -288,12 +293,12 @@ def assign_part(
     identity_columns: list[pl.Expr] = [pl.col(name) for name in ("user", "id") if name in roles]
     if "group" in roles:
         identity_columns.insert(0, mapping.group(pl.col("group")).alias("group"))
-    named = frame.select(us=us, **roles, **_value_columns(read, part))
+    named = frame.select(us=us, **roles, **_value_columns(read, input_part))
     window = _window_or_problem(mapping.windows, problems)
     return named.select("us", *identity_columns, window.alias("window"), *totals)
 
 
-def _read_columns(part: Rows, mapping: RowMapping) -> _ReadColumns:
+def _read_columns(input_part: InputPart, mapping: RowMapping) -> _ReadColumns:
     """Open the columns of a part; those of labels, groups, users and ids are read as texts."""
     columns = mapping.columns
     values = list(zip(columns.parts, parts_of_columns(mapping), strict=True))
@@ -301,10 +306,10 @@ def _read_columns(part: Rows, mapping: RowMapping) -> _ReadColumns:
     roles = {name: column for name, column in of_roles.items() if column is not None}
     labels = [column for column, value in values if value.kind == "label"]
     not_texts = {columns.time, *(column for column, value in values if value.kind != "label")}
-    part.check_columns(part.of_file(columns.names))
-    kinds_of_all = part.kinds_of(part.of_file(columns.names))
+    input_part.check_columns(input_part.of_file(columns.names))
+    kinds_of_all = input_part.kinds_of(input_part.of_file(columns.names))
     kinds = {column: name for column, name in kinds_of_all.items() if column in not_texts}
-    frame = part.scan(columns.names, [*roles.values(), *labels], list(kinds.values()))
+    frame = input_part.scan(columns.names, [*roles.values(), *labels], list(kinds.values()))
     return _ReadColumns(frame, frame.collect_schema(), kinds, roles, values)
 
 
@@ -326,7 +331,7 @@ def _role_columns(read: _ReadColumns) -> dict[str, pl.Expr]:
     return texts
 
 
-def _value_columns(read: _ReadColumns, part: Rows) -> dict[str, pl.Expr]:
+def _value_columns(read: _ReadColumns, input_part: InputPart) -> dict[str, pl.Expr]:
     """Return the cells of values by the names ``part 0``, ``part 1``, ..."""
     named = dict[str, pl.Expr]()
     for index, (column, value) in enumerate(read.values):
@@ -334,9 +339,9 @@ def _value_columns(read: _ReadColumns, part: Rows) -> dict[str, pl.Expr]:
         if value.kind == "label":
             cells = as_text(cell, read.types[column])
         elif value.kind == "count":
-            cells = _numbers_of_cells(part.count(column, cell), read.kinds.get(column))
+            cells = _numbers_of_cells(input_part.count(column, cell), read.kinds.get(column))
         else:
-            cells = _numbers_of_cells(part.number(cell), read.kinds.get(column))
+            cells = _numbers_of_cells(input_part.number(cell), read.kinds.get(column))
         named[f"part {index}"] = cells
     return named
 
@@ -477,10 +482,12 @@ def with_total(rows: pl.DataFrame, mapping: RowMapping) -> pl.DataFrame:
     return rows.with_columns(total=_encode(codes, mapping.row_rule)).drop(names)
 
 
-def unread_marked(frame: pl.LazyFrame, us: pl.Expr, part: Rows) -> tuple[pl.LazyFrame, pl.Expr]:
+def unread_marked(
+    frame: pl.LazyFrame, us: pl.Expr, input_part: InputPart
+) -> tuple[pl.LazyFrame, pl.Expr]:
     """Number the rows; unreadable ones have `Problem.UNREADABLE_ROW` in place of a time."""
     number = row_number_name(frame.collect_schema().names())
-    unread = pl.Series(list(part.unread), dtype=pl.UInt32)
+    unread = pl.Series(list(input_part.unread), dtype=pl.UInt32)
     problem = code_as_time(Problem.UNREADABLE_ROW)
     us = pl.when(pl.col(number).is_in(unread.implode())).then(problem).otherwise(us)
     return frame.with_row_index(number), us

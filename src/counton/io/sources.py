@@ -1,4 +1,4 @@
-"""Events as rows with named columns: of one file or frame (`Rows`), or of a run (`Source`)."""
+"""Events as rows with named columns: of one file or frame (`InputPart`), or of a run (`Source`)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from counton.io.timestamps import as_text, physical_us
 from counton.windowing.lazy_polars import polars as pl
 
 # Polars knows no zones such as +05:30, which pandas and Arrow write, and would refuse all columns
-# of a file because of one. `Rows.scan` reads them.
+# of a file because of one. `InputPart.scan` reads them.
 os.environ.setdefault("POLARS_IGNORE_TIMEZONE_PARSE_ERROR", "1")
 
 
@@ -41,8 +41,8 @@ class UnreadableRowError(InvalidInputError):
     """One line of a file cannot be read; others may be."""
 
 
-class Rows(ABC):
-    """Rows with named columns: one file, standard input, or a data frame.
+class InputPart(ABC):
+    """One part of an input, with named columns: a file, standard input, a frame or a query.
 
     Attributes:
         kind: name of the format, for messages.
@@ -110,7 +110,7 @@ class Rows(ABC):
         """
         return self.number(cell)
 
-    def sift(self, columns: Sequence[str], most: int) -> Rows:
+    def sift(self, columns: Sequence[str], most: int) -> InputPart:
         """Return the rows with at most ``most`` unreadable lines left empty."""
         return self
 
@@ -227,7 +227,7 @@ class Rows(ABC):
         )
 
 
-def refuse_floats(rows: Rows, column: str, dtype: pl.DataType) -> None:
+def refuse_floats(rows: InputPart, column: str, dtype: pl.DataType) -> None:
     """Refuse floats as names, because their text may depend on other rows.
 
     In many programs one missing value turns whole numbers into floats: every row then reads "1.0".
@@ -289,7 +289,7 @@ class Source:
         parts: files in their order, or one frame, perhaps of different types.
     """
 
-    parts: tuple[Rows, ...]
+    parts: tuple[InputPart, ...]
     name: str
     #: True if rows wait in a service's inbox. They were checked when they arrived, and are removed
     #: in the transaction that counts them: they cannot come again, so no digest is kept.
@@ -306,32 +306,32 @@ class Source:
 
     def has_bytes_of(self, other: str | os.PathLike[str]) -> bool:
         """Return True for a path to one of the parts, or to the same bytes."""
-        return any(part.has_bytes_of(other) for part in self.parts)
+        return any(input_part.has_bytes_of(other) for input_part in self.parts)
 
     def sift(self, columns: Sequence[str], most: int) -> Source:
         """Return the source with at most ``most`` unreadable lines in all left empty."""
-        parts = list[Rows]()
-        for part in self.parts:
+        parts = list[InputPart]()
+        for input_part in self.parts:
             remaining = most - sum(len(sifted.unread) for sifted in parts)
-            parts.append(part.sift(columns, remaining))
+            parts.append(input_part.sift(columns, remaining))
         return Source(tuple(parts), self.name)
 
     def for_known_stream(self) -> Source:
-        """Return a copy whose parts have `Rows.stream_exists`."""
+        """Return a copy whose parts have `InputPart.stream_exists`."""
         if type(self) is not Source:
             return self
-        parts = [copy(part) for part in self.parts]
-        for part in parts:
-            part.stream_exists = True
+        parts = [copy(input_part) for input_part in self.parts]
+        for input_part in parts:
+            input_part.stream_exists = True
         return Source(tuple(parts), self.name)
 
-    def without(self, parts: Sequence[Rows]) -> Source:
+    def without(self, parts: Sequence[InputPart]) -> Source:
         """Return the source without some parts, named by the others."""
-        rest = tuple(part for part in self.parts if part not in parts)
+        rest = tuple(input_part for input_part in self.parts if input_part not in parts)
         return Source(rest, name_of(rest) if rest else self.name)
 
 
-def name_of(parts: Sequence[Rows]) -> str:
+def name_of(parts: Sequence[InputPart]) -> str:
     """Return a single file's name, else the first and the number of files."""
     first = parts[0].name
     return first if len(parts) == 1 else f"{len(parts):,} files from {first}"
@@ -363,7 +363,7 @@ _STREAM = "__arrow_c_stream__"
 _UNORDERED = ("duckdb", "_duckdb", "ibis")
 
 
-class EventFrame(Rows):
+class EventFrame(InputPart):
     """Rows of a polars frame; a lazy one stays lazy, and none is copied.
 
     >>> rows = EventFrame(pl.DataFrame({"time": ["2024-03-01T09:00"], "page": ["home"]}))

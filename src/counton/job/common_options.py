@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, dataclass_transform
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, dataclass_transform
 
 from pydantic import Field
 
@@ -347,7 +347,7 @@ class _JobOfAnyStatistic(ExplainedModel):
 
     if not TYPE_CHECKING:  # type checkers read `Job.__init__`, and the fields of other models
 
-        def __call__(cls, *arguments: Any, **options: Any) -> Job:  # noqa: N805
+        def __call__(cls, *arguments: object, **options: object) -> Job:  # noqa: N805
             if cls is not Job:
                 return super().__call__(*arguments, **options)
             return REGISTRY.make_job(*arguments, **options)
@@ -423,7 +423,7 @@ class Job(
         """Return whether the job releases one table of rows without times."""
         return self.time is None and self.windows is None and self.allows_single_table()
 
-    def stated_options(self) -> dict[str, Any]:
+    def stated_options(self) -> dict[str, object]:
         """Return the options whose value differs from leaving them out, by name."""
         values = {name: getattr(self, name) for name in type(self).model_fields}
         del values["statistic"]
@@ -437,11 +437,11 @@ class Job(
         """
         return is_stated(self.value_of(name))
 
-    def with_options(self, **options: Any) -> Job:
+    def with_options(self, **options: object) -> Job:
         """Return a copy with other values of some options, which are not checked again."""
         return self.model_copy(update=options)
 
-    def derive(self, **options: Any) -> Job:
+    def derive(self, **options: object) -> Job:
         """Return a job with other values of some options, or with another statistic, ``what``.
 
         Raises:

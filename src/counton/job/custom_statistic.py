@@ -122,7 +122,7 @@ class PackageStatisticJob(OwnStatisticJob):
     def allows_single_table(self) -> bool:
         return self.statistic_class.is_table
 
-    def normal_parameters(self) -> dict[str, Any]:
+    def normal_parameters(self) -> dict[str, object]:
         """Return the stated parameters in the form in which the statistic keeps them."""
         if any(not self.has_stated(name) for name in self.needs):
             return {}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,7 +67,7 @@ def read_tree_table(file: str, levels: Sequence[str]) -> pl.DataFrame:
     return read_table(file, levels)
 
 
-def values_of(domain: Any, columns: Sequence[str]) -> dict[str, list[str]]:
+def values_of(domain: object, columns: Sequence[str]) -> dict[str, list[str]]:
     """Return the public values that each column may have, in the order stated.
 
     Args:
@@ -135,7 +134,7 @@ def _refuse_repeated(values_by_column: Mapping[str, Sequence[str]], groups: str)
             )
 
 
-def refuse_counts(domain: Any, value: str | None) -> None:
+def refuse_counts(domain: object, value: str | None) -> None:
     """Refuse a file of public cells that has the column of private counts, because it may hold the
     private rows.
 

@@ -24,7 +24,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from counton.base.errors import CountonError, InvalidInputError, param
 from counton.job import values as v
@@ -201,7 +201,7 @@ def file_keys() -> dict[str, str]:
     return {"what": "statistic", **keys}
 
 
-def _report_options(name: str, table: Any) -> dict[str, Any]:
+def _report_options(name: str, table: object) -> dict[str, object]:
     """Return the options of a report, whose statistics are tables within its own."""
     if not isinstance(table, dict):
         raise InvalidInputError(
@@ -221,7 +221,7 @@ def _report_options(name: str, table: Any) -> dict[str, Any]:
     return {**options, "statistic": "report", "statistics": members}
 
 
-def _with_defaults(name: str, options: Any, defaults: Mapping[str, Any]) -> dict[str, Any]:
+def _with_defaults(name: str, options: object, defaults: Mapping[str, object]) -> dict[str, object]:
     """Return the options of a job, and those defaults that its statistic has.
 
     A default that no statistic has stays, so that it is refused.
@@ -242,7 +242,7 @@ def _with_defaults(name: str, options: Any, defaults: Mapping[str, Any]) -> dict
 
 
 def _parse_job(
-    name: str, options: Mapping[str, Any], folder: Path, events: object, *, without_rows: bool
+    name: str, options: Mapping[str, object], folder: Path, events: object, *, without_rows: bool
 ) -> Job:
     """Return the job that one table of a job file describes.
 
@@ -277,7 +277,7 @@ def _parse_job(
     return job
 
 
-def _refuse_unknown_keys(options: Mapping[str, Any]) -> None:
+def _refuse_unknown_keys(options: Mapping[str, object]) -> None:
     """Refuse a key that the statistic does not have, before missing keys: it may be misspelt."""
     model = model_of(options["statistic"])
     if model.model_config.get("extra") != "forbid":
@@ -288,7 +288,7 @@ def _refuse_unknown_keys(options: Mapping[str, Any]) -> None:
             raise InvalidInputError(explain_unknown_option(key, model))
 
 
-def _refuse_empty_lines(options: Mapping[str, Any]) -> None:
+def _refuse_empty_lines(options: Mapping[str, object]) -> None:
     empty = [key for key in MUST_BE_SAID if options.get(key) == ""]
     if not empty:
         return

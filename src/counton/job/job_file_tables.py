@@ -49,7 +49,7 @@ def read_tables(file: Path) -> dict[str, Any]:
     """
     tables = _parse_file(file)
     unset: dict[str, str] = {}
-    filled: dict[str, Any] = _replace_variables(tables, "", unset)
+    filled: dict[str, object] = _replace_variables(tables, "", unset)
     if unset:
         names = ", ".join(f"{name} ({where})" for name, where in unset.items())
         raise InvalidInputError(
@@ -85,7 +85,7 @@ def read_table(file: Path, tables: Mapping[str, Any], name: str, model: type[_Mo
     return parsed
 
 
-def parse_file_text(file: Path, data: bytes) -> dict[str, Any]:
+def parse_file_text(file: Path, data: bytes) -> dict[str, object]:
     """Parse the text of a job file.
 
     Raises:
@@ -99,7 +99,7 @@ def parse_file_text(file: Path, data: bytes) -> dict[str, Any]:
         ) from error
 
 
-def _parse_file(file: Path) -> dict[str, Any]:
+def _parse_file(file: Path) -> dict[str, object]:
     try:
         data = read_plain(file)
     except OSError as error:
@@ -113,7 +113,7 @@ def _parse_file(file: Path) -> dict[str, Any]:
     return parse_file_text(file, data)
 
 
-def _refuse_unknown_tables(tables: Mapping[str, Any], file: Path) -> None:
+def _refuse_unknown_tables(tables: Mapping[str, object], file: Path) -> None:
     if _LIMIT in tables:
         raise InvalidInputError(
             f"[{_LIMIT}] of {str(file)!r} sets no budget; remove the section, and set the budget "
@@ -135,7 +135,7 @@ def _refuse_unknown_tables(tables: Mapping[str, Any], file: Path) -> None:
 
 
 # -------------------------------------------------------------------- variables of the environment
-def _replace_variables(value: Any, where: str, unset: dict[str, str]) -> Any:
+def _replace_variables(value: object, where: str, unset: dict[str, str]) -> Any:
     """Return a value with variables of the environment replaced in all its texts.
 
     Args:
@@ -168,7 +168,7 @@ def _replace_variables(value: Any, where: str, unset: dict[str, str]) -> Any:
     return _VARIABLE.sub(lambda match: os.environ.get(match[1], ""), value)
 
 
-def _refuse_unstorable(value: Any, where: str) -> None:
+def _refuse_unstorable(value: object, where: str) -> None:
     """Refuse texts and keys that no file and no database can hold, such as a text with NUL."""
     if isinstance(value, str) and not is_text(value):
         raise InvalidInputError(

@@ -69,9 +69,9 @@ def _table(model: type[Section]) -> dict[str, Any]:
     return table
 
 
-def _one_of(tables: dict[str, Any]) -> dict[str, Any]:
+def _one_of(tables: dict[str, Any]) -> dict[str, object]:
     """Return the schema of a table whose ``statistic`` says which of several it is."""
-    chosen: dict[str, Any] = {"$ref": f"#/$defs/{next(iter(tables))}"}
+    chosen: dict[str, object] = {"$ref": f"#/$defs/{next(iter(tables))}"}
     for name in reversed(list(tables)[1:]):
         statistic = {
             "properties": {"statistic": {"const": tables[name]["properties"]["statistic"]["const"]}}

@@ -30,7 +30,7 @@ class RefusedValueError(InvalidInputError):
 
 
 def parse_options(
-    model: type[Section], options: Mapping[str, Any], folder: Path | None = None
+    model: type[Section], options: Mapping[str, object], folder: Path | None = None
 ) -> Any:
     """Return options as a model; a refusal is an `InvalidInputError` of one sentence.
 
@@ -82,7 +82,7 @@ def explain_error(error: ValidationError, model: type[Section]) -> str:
     return f"{show_option(name, value)} {end}"
 
 
-def show_option(name: str, value: Any) -> str:
+def show_option(name: str, value: object) -> str:
     """Return an option with its value, as a message shows them; a text that is no word is quoted.
 
     >>> from fractions import Fraction
@@ -137,7 +137,7 @@ def _name_of(key: str, model: type[Section]) -> str:
     return keys_of(model).get(key, key)
 
 
-def _wrong_choice(name: str, value: Any, model: type[Section]) -> str:
+def _wrong_choice(name: str, value: object, model: type[Section]) -> str:
     choices = choices_of(model, name)
     near = nearest(str(value), choices)
     remedy = f"did you mean {near}?" if near else f"give {', '.join(choices[:-1])} or {choices[-1]}"

@@ -38,7 +38,7 @@ _MARKS = "x-counton"
 def option(
     help: str,
     *marks: OptionScope | OptionMark,
-    default: Any = None,
+    default: object = None,
     key: str | None = None,
 ) -> Any:
     """Define a field of a model that is an option.
@@ -65,7 +65,7 @@ class ExplainedModel(ModelMetaclass):
 
     if not TYPE_CHECKING:  # type checkers read the fields
 
-        def __call__(cls, **options: Any) -> Section:  # noqa: N805
+        def __call__(cls, **options: object) -> Section:  # noqa: N805
             from counton.job.messages import parse_options
 
             return parse_options(cls, options)

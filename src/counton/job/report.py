@@ -103,7 +103,7 @@ def _missing_in(member: Section) -> list[str]:
     return [name for name in needed if name in fields and member.value_of(name) is None]
 
 
-def _tables_by_name(value: object, info: ValidationInfo) -> Mapping[str, Any]:
+def _tables_by_name(value: object, info: ValidationInfo) -> Mapping[str, object]:
     """Return the tables of a report's statistics, from a mapping, a file or a JSON text."""
     from counton.base.outside_input import parse_json, parse_toml, read_plain
 

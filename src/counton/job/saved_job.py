@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from datetime import date
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from counton.base.errors import InvalidInputError, param, without_secrets
 from counton.base.outside_input import read_plain
@@ -102,7 +102,7 @@ def date_of_one_run(job: Job) -> str | None:
     return None if job.until in (None, v.NOW, v.LATEST_ROW) else str(job.until)
 
 
-def job_entries(job: Job, folder: Path) -> dict[str, Any]:
+def job_entries(job: Job, folder: Path) -> dict[str, object]:
     """Return the keys and values that a job has in a job file; defaults are left out.
 
     Args:
@@ -122,7 +122,7 @@ def job_entries(job: Job, folder: Path) -> dict[str, Any]:
     if events is not None:
         options = {"events": events, **options}
     fields = type(job).model_fields
-    entries: dict[str, Any] = {"statistic": job.statistic}
+    entries: dict[str, object] = {"statistic": job.statistic}
     for name, value in options.items():
         entries[str(fields[name].alias)] = _to_toml(name, value, folder)
     return entries
@@ -154,7 +154,7 @@ def _read_document(file: Path) -> TOMLDocument:
 
 
 def _refuse_other_defaults(
-    job: Job, entries: Mapping[str, Any], defaults: Mapping[str, Any], file: Path
+    job: Job, entries: Mapping[str, object], defaults: Mapping[str, object], file: Path
 ) -> None:
     """Refuse defaults of a file that a job does not state: they would change it."""
     keys = keys_of(type(job))
@@ -167,7 +167,7 @@ def _refuse_other_defaults(
         )
 
 
-def _to_toml(name: str, value: object, folder: Path) -> Any:
+def _to_toml(name: str, value: object, folder: Path) -> object:
     """Return the value of an option as TOML has it.
 
     Args:

@@ -36,16 +36,16 @@ from counton.statistics.catalogue import statistic_named
 from counton.tables import Tree
 
 #: Options of a named job by name; None: its statistic has parameters that are no options.
-NamedOptions = dict[str, Any] | None
+NamedOptions = dict[str, object] | None
 #: Function from a statistic's parameters, and the columns that it reads, to the options of a job.
-_Converter = Callable[[dict[str, Any], Sequence[str]], NamedOptions]
+_Converter = Callable[[dict[str, object], Sequence[str]], NamedOptions]
 
 
 def make_job(
     what: object,
     events: object = None,
     state: object = None,
-    **options: Any,
+    **options: object,
 ) -> Job:
     """Return the job of a statistic, or of its name; an option that is None is not stated.
 
@@ -78,7 +78,7 @@ def make_job(
             )
 
 
-def job_of_statistic(statistic: Statistic, options: Mapping[str, Any]) -> Job:
+def job_of_statistic(statistic: Statistic, options: Mapping[str, object]) -> Job:
     """Return the job of a statistic that is passed as an object.
 
     Args:
@@ -103,7 +103,7 @@ def job_of_statistic(statistic: Statistic, options: Mapping[str, Any]) -> Job:
     return _parse("custom", {**rest, **of_columns, "definition": statistic})
 
 
-def _parse(name: str, options: Mapping[str, Any]) -> Job:
+def _parse(name: str, options: Mapping[str, object]) -> Job:
     job: Job = parse_options(model_of(name), options)
     return job
 
@@ -118,7 +118,7 @@ def _take_columns(options: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _refuse_doubled(
-    named: Mapping[str, Any], options: Mapping[str, Any], statistic: Statistic
+    named: Mapping[str, object], options: Mapping[str, object], statistic: Statistic
 ) -> None:
     """Refuse an option that says otherwise what the object says."""
     may_state = (*_DISPLAY, "groups") if isinstance(statistic, TopK) else _DISPLAY
@@ -132,7 +132,7 @@ def _refuse_doubled(
 
 def _options_of_named_job(
     statistic: Statistic, columns: Sequence[str]
-) -> tuple[str, dict[str, Any]] | None:
+) -> tuple[str, dict[str, object]] | None:
     """Return the name of a statistic, and the options that state it; None: it has no such job."""
     parameters = dict(statistic.parameters)
     parameters.pop("unit", None)  # jobs name the protected unit of a stream
@@ -161,7 +161,7 @@ def _of_count(parameters: dict[str, Any], columns: Sequence[str]) -> NamedOption
     return {"count_column": columns[0]} if has_counts else {}
 
 
-def _of_clipped_values(parameters: dict[str, Any], columns: Sequence[str]) -> NamedOptions:
+def _of_clipped_values(parameters: dict[str, object], columns: Sequence[str]) -> NamedOptions:
     names = ("lower", "upper", "resolution")
     bounds = {name: parameters.pop(name) for name in names}
     return _with_value(bounds, columns)
@@ -180,7 +180,7 @@ def _of_quantiles(parameters: dict[str, Any], columns: Sequence[str]) -> NamedOp
     return _with_value({**options, **_protection(parameters)}, columns)
 
 
-def _options_of_edges(edges: Sequence[float]) -> dict[str, Any]:
+def _options_of_edges(edges: Sequence[float]) -> dict[str, object]:
     """Return the options of cells of equal width, or else their edges."""
     number = len(edges) - 1
     if np.array_equal(Quantiles(lower=edges[0], upper=edges[-1], cells=number).edges, edges):
@@ -200,11 +200,11 @@ def _of_moments(parameters: dict[str, Any], columns: Sequence[str]) -> NamedOpti
     }
 
 
-def _of_reach(parameters: dict[str, Any], columns: Sequence[str]) -> NamedOptions:
+def _of_reach(parameters: dict[str, object], columns: Sequence[str]) -> NamedOptions:
     return None if columns else {"at_least": parameters.pop("at_least")}
 
 
-def _of_ranking(parameters: dict[str, Any], columns: Sequence[str]) -> NamedOptions:
+def _of_ranking(parameters: dict[str, object], columns: Sequence[str]) -> NamedOptions:
     if columns:
         return None
     options = {"groups": parameters.pop("groups"), "top": parameters.pop("k")}
@@ -246,7 +246,7 @@ def _of_hierarchy(parameters: dict[str, Any], columns: Sequence[str]) -> NamedOp
     return options
 
 
-def _leaves_of(tree: Tree) -> dict[str, list[Any]] | None:
+def _leaves_of(tree: Tree) -> dict[str, list[object]] | None:
     """Return the labels of a tree's leaves by level; None if they are not all on the last level."""
     depth = len(tree.levels) - 1
     paths = [tree.path(depth, node) for node in range(tree.sizes[-1])]
@@ -255,14 +255,14 @@ def _leaves_of(tree: Tree) -> dict[str, list[Any]] | None:
     return leaves if Tree.from_leaves(leaves, levels).digest == tree.digest else None
 
 
-def _with_value(options: dict[str, Any], columns: Sequence[str]) -> NamedOptions:
+def _with_value(options: dict[str, object], columns: Sequence[str]) -> NamedOptions:
     if len(columns) > 1:
         return None
     return {**options, "value": columns[0]} if columns else options
 
 
 def _count_column(
-    parameters: dict[str, Any], columns: Sequence[str], names: Sequence[str]
+    parameters: dict[str, object], columns: Sequence[str], names: Sequence[str]
 ) -> NamedOptions:
     """Return the option for the column of counts of a table; None if the columns are others.
 
@@ -279,7 +279,7 @@ def _count_column(
     return {"count_column": columns[-1]}
 
 
-def _protection(parameters: dict[str, Any]) -> dict[str, Any]:
+def _protection(parameters: dict[str, object]) -> dict[str, object]:
     is_replaced = parameters.pop("neighbours", "add_remove") == "replace"
     return {"replace": True} if is_replaced else {}
 

@@ -160,7 +160,7 @@ def _above_zero(value: Any) -> Any:
     return value
 
 
-def _below_one(value: Any) -> Any:
+def _below_one(value: Any) -> object:
     if not 0 < value < 1:
         raise ValueError("is not between 0 and 1; give a number between them")
     return value
@@ -172,7 +172,7 @@ def _unit(value: object) -> str:
     return checked_unit(value, param("privacy_unit"))
 
 
-def _row_number(value: Any) -> int:
+def _row_number(value: object) -> int:
     number = _whole(value)
     if not 1 <= number <= _MOST_ROWS:
         raise ValueError(f"is not from 1 to {_MOST_ROWS:,}; give the number of rows")
@@ -221,7 +221,7 @@ def _domain(value: object, info: ValidationInfo) -> object:
     raise ValueError("is not a list of groups; give a file, or A,B,C")
 
 
-def _groups(value: object) -> tuple[Any, ...]:
+def _groups(value: object) -> tuple[object, ...]:
     if not isinstance(value, list | tuple):
         raise ValueError("has a column without a list of groups; give each a list")
     if any(isinstance(group, list | Mapping) for group in value):
@@ -364,7 +364,7 @@ def _whole_numbers(value: object) -> tuple[int, ...]:
 
 
 def _by_name(value: object) -> dict[str, Fraction]:
-    pairs: list[Sequence[Any]] = []
+    pairs: list[Sequence[object]] = []
     if isinstance(value, str):
         pairs = [pair.split("=", 1) for pair in value.split(",") if "=" in pair]
     elif isinstance(value, Mapping):

@@ -92,7 +92,7 @@ def _first_loss(growth: Fraction, age: int, analysis: Analysis) -> float:
 
 
 @cache
-def _mean_variance(growth: Fraction, delay: int, steps: int, gaussian: bool) -> float:
+def _mean_variance(growth: Fraction, delay: int, steps: int, *, gaussian: bool) -> float:
     return Expiring(growth, delay).mean_variance(steps, gaussian=gaussian)
 
 
@@ -172,7 +172,7 @@ def least_error(space: SearchSpace, targets: Mapping[int, float]) -> Design[Expi
             for age, loss in targets.items()
             if age >= delay
         )
-        mean = _mean_variance(growth, delay, space.steps, formulas.gaussian)
+        mean = _mean_variance(growth, delay, space.steps, gaussian=formulas.gaussian)
         noise = formulas.noise_error(
             math.sqrt(mean / 2 if formulas.gaussian else 2 * mean), parameter
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from textwrap import shorten
 from typing import TYPE_CHECKING, NamedTuple, TypedDict, Unpack
 
@@ -77,6 +78,30 @@ class StreamOptions(TypedDict, total=False):
     workload: RecentWorkload | None
 
 
+@dataclass(frozen=True, kw_only=True)
+class StreamRequest:
+    """A request to rank strategies for a stream; `counton.plan` describes its parts.
+
+    Attributes:
+        contribution: the bound on one unit's change; None: one count, added or removed.
+        strategies: strategies or names of families to rank; None: all families.
+        release: what is released, in place of `counton.plan`'s ``series``.
+    """
+
+    horizon: int | None
+    guarantee: Guarantee
+    contribution: ContributionBound | None = None
+    shape: Sequence[int] = ()
+    metric: Metric = "mean"
+    strategies: Iterable[StreamStrategy | str] | None = None
+    release: ReleaseForm = "totals"
+    simple: bool = False
+    compare: bool = True
+    expected_windows: int | None = None
+    also: Iterable[StreamStrategy] = ()
+    workload: RecentWorkload | None = None
+
+
 def plan_stream(
     horizon: int | None,
     guarantee: Guarantee,
@@ -86,13 +111,13 @@ def plan_stream(
     **options: Unpack[StreamOptions],
 ) -> StreamPlan:
     """Plan a stream; the arguments are those of `counton.plan`."""
-    choices, notes = ranked_designs(
-        horizon, guarantee, contribution=contribution, shape=shape, **options
+    request = StreamRequest(
+        horizon=horizon, guarantee=guarantee, contribution=contribution, shape=shape, **options
     )
-    metric = options.get("metric", "mean")
+    choices, notes = ranked_designs(request)
     last = None if horizon is None else int(horizon)
     if last is None:
-        expected_windows = options.get("expected_windows") or EXPECTED_WINDOWS
+        expected_windows = request.expected_windows or EXPECTED_WINDOWS
         length = f"no last step, errors of the first {int(expected_windows):,} steps"
     else:
         length = f"{last:,} steps"
@@ -101,63 +126,39 @@ def plan_stream(
     return StreamPlan(
         choices=tuple(choices),
         words=(
-            f"{length}{cells}, least {METRIC_WORDS[metric]} error first",
+            f"{length}{cells}, least {METRIC_WORDS[request.metric]} error first",
             f"guarantee: {guarantee}",
             f"protected: {protected}",
         ),
         shown=("strategy", "noise", "mean_std", "max_std"),
         brief=("kind", "noise", "mean_std", "max_std"),
         horizon=last,
-        metric=metric,
+        metric=request.metric,
         notes=tuple(notes),
-        workload=options.get("workload"),
+        workload=request.workload,
     )
 
 
-def ranked_designs(
-    horizon: int | None,
-    guarantee: Guarantee,
-    metric: Metric = "mean",
-    contribution: ContributionBound | None = None,
-    shape: Sequence[int] = (),
-    strategies: Iterable[StreamStrategy | str] | None = None,
-    *,
-    release: ReleaseForm = "totals",
-    simple: bool = False,
-    compare: bool = True,
-    expected_windows: int | None = None,
-    also: Iterable[StreamStrategy] = (),
-    workload: RecentWorkload | None = None,
-) -> tuple[list[Design], list[str]]:
+def ranked_designs(request: StreamRequest) -> tuple[list[Design], list[str]]:
     """Return the designs of `counton.plan`, best first, and notes on families that were left
     out."""
-    listed = _ListedStrategies.of(strategies, also)
-    _check_names(listed.names, _families_by_name(workload))
-    check_metric(metric, release)
-    request = _checked_request(
-        horizon,
-        guarantee,
-        contribution=contribution,
-        shape=shape,
-        metric=metric,
-        release=release,
-        simple=simple,
-        compare=compare,
-        expected_windows=expected_windows,
-        workload=workload,
-    )
-    finds_best = strategies is None and not listed.objects and not compare
+    listed = _ListedStrategies.of(request.strategies, request.also)
+    _check_names(listed.names, _families_by_name(request.workload))
+    check_metric(request.metric, request.release)
+    checked = _CheckedRequest.of(request)
+    finds_best = request.strategies is None and not listed.objects and not checked.compare
     if finds_best:
-        best = _design_of_known_best(request)
+        best = _design_of_known_best(checked)
         if best is not None:
             return [best], []
     beaten: dict[str, str] = {}
-    if finds_best and release == "totals" and workload is None and request.contribution.in_one_step:
+    releases_totals = checked.release == "totals" and checked.workload is None
+    if finds_best and releases_totals and checked.contribution.in_one_step:
         beaten = _BEATEN
-    families = _families_to_rank(request, listed)
-    choices, notes = _best_designs(families, request.design, metric, beaten)
+    families = _families_to_rank(checked, listed)
+    choices, notes = _best_designs(families, checked.design, checked.metric, beaten)
     if not choices:
-        raise _no_strategy(request, listed, notes)
+        raise _no_strategy(checked, listed, notes)
     return choices, notes
 
 
@@ -204,7 +205,7 @@ class _ListedStrategies(NamedTuple):
 
 
 class _CheckedRequest(NamedTuple):
-    """The checked arguments of `ranked_designs` that each design depends on."""
+    """The checked parts of a request that each design depends on."""
 
     horizon: int | None
     guarantee: Guarantee
@@ -216,6 +217,41 @@ class _CheckedRequest(NamedTuple):
     compare: bool
     expected_windows: int | None
     workload: RecentWorkload | None
+
+    @classmethod
+    def of(cls, request: StreamRequest) -> _CheckedRequest:
+        """Check a request, and fill in what is not stated."""
+        horizon = request.horizon
+        expected_windows = request.expected_windows
+        if horizon is None:
+            if expected_windows is None:
+                expected_windows = EXPECTED_WINDOWS
+            expected_windows = check_integer("expected_windows", expected_windows, 1)
+        else:
+            horizon = check_integer("horizon", horizon, 1)
+            if expected_windows is not None:
+                raise InvalidInputError(
+                    f"horizon is {horizon} and expected_windows is {expected_windows}; "
+                    "expected_windows is only for streams without a last step: leave it out, or "
+                    "give None as the horizon"
+                )
+        check_guarantee(request.guarantee)
+        contribution = request.contribution
+        if contribution is None:
+            contribution = ContributionBound.add_remove()
+        check_contribution(contribution)
+        return cls(
+            horizon=horizon,
+            guarantee=request.guarantee,
+            contribution=contribution,
+            shape=check_shape(request.shape),
+            metric=request.metric,
+            release=request.release,
+            simple=request.simple,
+            compare=request.compare,
+            expected_windows=expected_windows,
+            workload=request.workload,
+        )
 
     @property
     def norms(self) -> tuple[Norm, ...]:
@@ -238,49 +274,6 @@ class _CheckedRequest(NamedTuple):
             errors_of=ErrorsOf(self.release, self.expected_windows, workload=self.workload),
             strategy_family=strategy_family,
         )
-
-
-def _checked_request(
-    horizon: int | None,
-    guarantee: Guarantee,
-    *,
-    contribution: ContributionBound | None,
-    shape: Sequence[int],
-    metric: Metric,
-    release: ReleaseForm,
-    simple: bool,
-    compare: bool,
-    expected_windows: int | None,
-    workload: RecentWorkload | None,
-) -> _CheckedRequest:
-    """Check the arguments of `ranked_designs`, and fill in what is not stated."""
-    if horizon is None:
-        if expected_windows is None:
-            expected_windows = EXPECTED_WINDOWS
-        expected_windows = check_integer("expected_windows", expected_windows, 1)
-    else:
-        horizon = check_integer("horizon", horizon, 1)
-        if expected_windows is not None:
-            raise InvalidInputError(
-                f"horizon is {horizon} and expected_windows is {expected_windows}; "
-                "expected_windows is only for streams without a last step: leave it out, or give "
-                "None as the horizon"
-            )
-    check_guarantee(guarantee)
-    contribution = ContributionBound.add_remove() if contribution is None else contribution
-    check_contribution(contribution)
-    return _CheckedRequest(
-        horizon=horizon,
-        guarantee=guarantee,
-        contribution=contribution,
-        shape=check_shape(shape),
-        metric=metric,
-        release=release,
-        simple=simple,
-        compare=compare,
-        expected_windows=expected_windows,
-        workload=workload,
-    )
 
 
 def _design_of_known_best(request: _CheckedRequest) -> Design | None:

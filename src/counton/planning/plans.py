@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
@@ -23,8 +23,10 @@ from counton.privacy import ContributionBound, Guarantee
 from counton.strategies import Metric
 
 if TYPE_CHECKING:
+    from counton.base.columns import DataFrame
     from counton.planning.least_privacy import ReachedHalfwidths
     from counton.planning.lower_bounds import LowerBound
+    from counton.strategies.strategy import Steps
     from counton.strategies.workloads import RecentWorkload
 
 #: Number of choices that are printed without ``full``.
@@ -40,7 +42,7 @@ class AnyDesign(Protocol):
     def strategy(self) -> Any: ...
     @property
     def guarantee(self) -> Guarantee: ...
-    def row(self) -> dict[str, Any]: ...
+    def row(self) -> dict[str, object]: ...
 
 
 D = TypeVar("D", bound=AnyDesign, covariant=True)
@@ -85,7 +87,7 @@ class Plan(Generic[D]):
         """Return a dict for each design: its rank and its numbers."""
         return [{"rank": rank, **design.row()} for rank, design in enumerate(self.choices, 1)]
 
-    def table(self) -> Any:
+    def table(self) -> DataFrame:
         """Return `rows` as a polars data frame.
 
         Raises:
@@ -287,7 +289,7 @@ class StreamPlan(Plan[Design]):
             f"{paper_of(best.strategy.sources)}"
         )
 
-    def std(self, steps: Any = None) -> Any:
+    def std(self, steps: Steps | None = None) -> Any:
         """Return the standard deviation of the best design's releases; see `Errors.std`.
 
         Args:
@@ -330,9 +332,15 @@ class StreamPlan(Plan[Design]):
 
     def _recent_halfwidths(self, step: int, confidence_level: float) -> dict[str, float]:
         """Return half-widths of the workload's numbers at a step, by name."""
+        from counton.strategies.workloads import Decayed
+
         if self.own_halfwidths is None:
             by_name = self.best.errors.recent_halfwidths([step], confidence_level)
             return {name: float(half[0]) for name, half in by_name.items()}
+        if isinstance(self.workload, Decayed):
+            size = {} if step == self.steps else {"rows": None}
+            decay = self.workload
+            return self.own_halfwidths(self, step, confidence_level, decay=decay, **size)
         halfwidths: dict[str, float] = {}
         for part in () if self.workload is None else self.workload.parts:
             over = step if part.width is None else part.width
@@ -391,9 +399,14 @@ class StreamPlan(Plan[Design]):
                 f"{loss_of(self.guarantee)}: {self.workload.words} {verb} {margin} of error of "
                 f"{largest} in step {self.steps:,}{last} ({percent(confidence_level)}% confidence)"
             )
-        forms = [self._margin_text(confidence_level, over=1 if self._steps_from_totals else None)]
+        estimated = self
+        strategy = self.best.strategy.for_estimates()
+        if strategy is not self.best.strategy:
+            estimated = replace(self, choices=(replace(self.best, strategy=strategy),))
+        over = 1 if self._steps_from_totals else None
+        forms = [estimated._margin_text(confidence_level, over=over)]
         if self.best.errors.release == "both":
-            forms.append(self._margin_text(confidence_level, over=1))
+            forms.append(estimated._margin_text(confidence_level, over=1))
         confidence = f"({percent(confidence_level)}% confidence)"
         return f"{loss_of(self.guarantee)}: {'; '.join(forms)}{last} {confidence}"
 

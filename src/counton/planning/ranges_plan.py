@@ -65,7 +65,7 @@ class CellsDesign:
     def noise_kind(self) -> NoiseKind:
         return self.distribution.family
 
-    def row(self) -> dict[str, Any]:
+    def row(self) -> dict[str, object]:
         """Return this design's row in the table of a plan."""
         return {
             "strategy": self.name,

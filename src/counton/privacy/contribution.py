@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from counton.base.arrays import to_data
+from counton.base.arrays import IntegersOrFloats, to_data
 from counton.base.distributions import Pattern, Sensitivity, pattern_from_dict
 from counton.base.errors import InvalidInputError
 from counton.base.exact import Number, check_positive, exact, first_digits, quote, text
@@ -629,7 +629,7 @@ class ContributionBound:
         """
         return np.asarray(value_grid.totals_and_extremes(totals, self.resolution)[0])
 
-    def from_grid(self, totals: ArrayLike) -> NDArray[Any]:
+    def from_grid(self, totals: ArrayLike) -> IntegersOrFloats:
         """Convert multiples of the resolution to data units: int64 for counts, else float64.
 
         Args:
@@ -638,7 +638,7 @@ class ContributionBound:
         cells = np.asarray(totals)
         return cells if self.resolution is None else to_data(cells, self.resolution)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return JSON values from which `from_dict` rebuilds the contribution, without defaults.
 
         >>> ContributionBound.add_remove(steps=3).to_dict()

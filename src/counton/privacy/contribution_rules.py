@@ -123,7 +123,7 @@ class ContributionRule:
         """
         return self
 
-    def to_dict(self) -> dict[str, Any] | None:
+    def to_dict(self) -> dict[str, object] | None:
         """Return the bound for each user as JSON values; None, because there is none here."""
         return None
 
@@ -153,7 +153,7 @@ class BoundedUpstream(ContributionRule):
     event_name: str
 
     @override
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         return {key: getattr(self, field) for key, field in _STORED_FIELDS_UPSTREAM.items()}
 
     @override
@@ -199,7 +199,7 @@ class UserLevel(ContributionRule):
     bounds_users: ClassVar[bool] = True
 
     @override
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         return {key: getattr(self, field) for key, field in _STORED_FIELDS_OF_USERS.items()}
 
     @override
@@ -363,7 +363,7 @@ class UserLevel(ContributionRule):
         return ContributionBound.of_pattern(pattern, words, unit=row.unit)
 
 
-def contribution_rule_from_dict(bound: Mapping[str, Any] | None) -> ContributionRule:
+def contribution_rule_from_dict(bound: Mapping[str, object] | None) -> ContributionRule:
     """Rebuild the result of `ContributionRule.to_dict`."""
     if bound is None:
         return EventLevel()
@@ -372,6 +372,8 @@ def contribution_rule_from_dict(bound: Mapping[str, Any] | None) -> Contribution
     return UserLevel(**_constructor_arguments(bound, _STORED_FIELDS_OF_USERS))
 
 
-def _constructor_arguments(stored: Mapping[str, Any], fields: Mapping[str, str]) -> dict[str, Any]:
+def _constructor_arguments(
+    stored: Mapping[str, object], fields: Mapping[str, str]
+) -> dict[str, Any]:
     """Return stored values by the names of their fields; a constructor refuses unknown keys."""
     return {fields.get(key, key): value for key, value in stored.items()}

@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
+from typing import TYPE_CHECKING, ClassVar, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,7 +36,7 @@ class ExpiringGuarantee(Guarantee):
     scope: ClassVar[str] = "growing with age"
     expiry: Expiry | None
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return JSON values from which `guarantee_from_dict` rebuilds the guarantee."""
         saved = Guarantee.to_dict(self)
         return {**saved, "expiry": None if self.expiry is None else self.expiry.to_dict()}
@@ -133,7 +133,9 @@ class ExpiringDP(ExpiringGuarantee):
     epsilon: Fraction
     expiry: Expiry | None
 
-    def __init__(self, epsilon: Number, expiry: Expiry | Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self, epsilon: Number, expiry: Expiry | Mapping[str, object] | None = None
+    ) -> None:
         object.__setattr__(self, "epsilon", PureDP(epsilon).epsilon)
         object.__setattr__(self, "expiry", _expiry(expiry))
 
@@ -192,7 +194,7 @@ class ExpiringZCDP(ExpiringGuarantee):
     rho: Fraction
     expiry: Expiry | None
 
-    def __init__(self, rho: Number, expiry: Expiry | Mapping[str, Any] | None = None) -> None:
+    def __init__(self, rho: Number, expiry: Expiry | Mapping[str, object] | None = None) -> None:
         object.__setattr__(self, "rho", ZCDP(rho).rho)
         object.__setattr__(self, "expiry", _expiry(expiry))
 

@@ -199,10 +199,12 @@ class CellSeries:
             InvalidInputError: undeclared groups, shown only from some step on; or no sums.
         """
         refuse_incomparable(self.metadata, self.design.name, is_undeclared=self.is_undeclared)
-        estimates = self.totals_after(stops) - self.totals_after(starts)
+        estimates: Numbers = np.subtract(self.totals_after(stops), self.totals_after(starts))
         return self._with_noise(starts, stops, estimates)
 
-    def totals_after(self, steps: NDArray[np.int64], places: Any = None) -> Numbers:
+    def totals_after(
+        self, steps: NDArray[np.int64], places: NDArray[np.int64] | Sequence[int] | None = None
+    ) -> Numbers:
         """Return totals after some steps, ``(len(steps), groups)``; step 0 is the beginning.
 
         Args:
@@ -272,7 +274,9 @@ class CellSeries:
         std = errors.window_std(starts, stops)
         return SeriesNumbers(estimates, std, half, unit=self.design.units.released)
 
-    def _refuse_missing(self, needed: NDArray[np.int64], places: Any = None) -> None:
+    def _refuse_missing(
+        self, needed: NDArray[np.int64], places: NDArray[np.int64] | Sequence[int] | None = None
+    ) -> None:
         """Raise `InvalidInputError` if the file lacks a number at ``needed`` steps."""
         has_total = self.cells.has_total
         is_known = self.cells.is_present if has_total is None else has_total

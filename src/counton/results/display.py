@@ -33,15 +33,15 @@ class DisplaySelection(NamedTuple):
     24
     """
 
-    ask: tuple[Any, ...] | None = None
+    ask: tuple[object, ...] | None = None
     over: int | None = None
     top: int | None = None
     room: int | None = None
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the selection as JSON values."""
         ask = None if self.ask is None else list(self.ask)
-        options: dict[str, Any] = {"ask": ask, "over": self.over, "top": self.top}
+        options: dict[str, object] = {"ask": ask, "over": self.over, "top": self.top}
         if self.room is not None:
             options["room"] = self.room
         return options

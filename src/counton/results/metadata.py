@@ -363,13 +363,13 @@ class ReleaseMetadata:
             self.privacy_unit, self.groups_apart, windows_only=windows_only
         )
 
-    def recent_sums(self) -> dict[str, Any]:
+    def recent_sums(self) -> dict[str, object]:
         """Return the numbers of windows of rolling and decayed sums as JSON values, if any."""
         last = {"last": list(self.widths)} if self.widths else {}
         half_life = {} if self.half_life is None else {"half_life": text(self.half_life)}
         return {**last, **half_life}
 
-    def public(self) -> dict[str, Any]:
+    def public(self) -> dict[str, object]:
         """Return the description as JSON values, without strategy and noise."""
         return {
             "what": self.what,

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from counton.base.arrays import IntegersOrFloats
 from counton.base.distributions import distribution_to_dict
 from counton.base.lazy import software
 from counton.base.outside_input import inflate, parse_json
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 MOST_CELLS = 2**22
 
 
-def pack(values: NDArray[Any]) -> dict[str, Any]:
+def pack(values: IntegersOrFloats) -> dict[str, object]:
     """Compress an array of integers or floats by step, without loss, to JSON values.
 
     >>> pack(np.array([[3, 5], [4, 5]]))["steps"]
@@ -47,7 +47,7 @@ def pack(values: NDArray[Any]) -> dict[str, Any]:
     return {"type": kind, "steps": len(values), "data": data}
 
 
-def unpack(packed: Mapping[str, Any], shape: tuple[int, ...]) -> NDArray[Any]:
+def unpack(packed: Mapping[str, Any], shape: tuple[int, ...]) -> IntegersOrFloats:
     """Return the array that `pack` compressed, in shape ``(steps, *shape)``.
 
     Raises:
@@ -79,7 +79,7 @@ def about(
     *,
     once: str | None = None,
     since: int | None = None,
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Return the guarantee of a released table as public JSON values.
 
     Args:
@@ -96,7 +96,7 @@ def about(
     """
     unit = design.contribution
     guarantee = design.guarantee
-    noise: dict[str, Any] = {"family": distribution_to_dict(design.distribution)["law"]}
+    noise: dict[str, object] = {"family": distribution_to_dict(design.distribution)["law"]}
     if len(steps) and not once:
         last = int(steps[-1])
         std, of = noise_at(design, last, since)
@@ -120,7 +120,7 @@ def about(
     }
 
 
-def facts_in(path: Path) -> dict[str, Any] | None:
+def facts_in(path: Path) -> dict[str, object] | None:
     """Return the guarantee and the description that a released table carries, as JSON values; None
     if it carries none.
     """
@@ -181,14 +181,14 @@ def facts_of(numbers: ReleaseData) -> dict[str, Any]:
     return facts | {"description": description}
 
 
-def _shown_numbers(numbers: ReleaseData) -> dict[str, Any]:
+def _shown_numbers(numbers: ReleaseData) -> dict[str, object]:
     """Return what a file states about the numbers that are not counts or sums."""
     metadata = numbers.metadata
     if metadata.ranks:  # the number of possible groups, from which these are chosen
         return {"room": numbers.shown.room}
     if not isinstance(numbers.published, StatisticResults):
         return {}
-    facts: dict[str, Any] = {"statistic": numbers.design.statistic}
+    facts: dict[str, object] = {"statistic": numbers.design.statistic}
     if metadata.windows.is_recurring:
         facts["counted"] = _counted_windows(numbers)
     return facts
@@ -208,7 +208,7 @@ def _counted_windows(numbers: ReleaseData) -> str:
     return words if users_note is None else f"{words}, {users_note}"
 
 
-def _versions_of(numbers: ReleaseData, revisions: Revisions) -> NDArray[Any]:
+def _versions_of(numbers: ReleaseData, revisions: Revisions) -> IntegersOrFloats:
     """Return the numbers of windows in all releases; 0 for those that are withdrawn."""
     withdrawn = withdrawn_cells(numbers.metadata.notes, numbers.steps, numbers.metadata.groups)
     if not withdrawn.any():
@@ -219,7 +219,7 @@ def _versions_of(numbers: ReleaseData, revisions: Revisions) -> NDArray[Any]:
     return values
 
 
-def cells_of(numbers: ReleaseData) -> NDArray[Any] | None:
+def cells_of(numbers: ReleaseData) -> IntegersOrFloats | None:
     """Return the released cells by step, if readers need them and they are not too many."""
     values: Any = None
     if isinstance(numbers.published, StatisticResults):

@@ -13,12 +13,12 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Any, NoReturn, Self
+from typing import TYPE_CHECKING, NoReturn, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from counton.base.arrays import Floats, read_only
+from counton.base.arrays import Floats, IntegersOrFloats, read_only
 from counton.base.errors import InvalidInputError, param
 from counton.base.exact import some_of, suggest, with_capital
 from counton.continual import Design, Releases
@@ -96,7 +96,7 @@ class ReleaseData:
         cls,
         metadata: ReleaseMetadata,
         design: Design,
-        values: NDArray[Any],
+        values: IntegersOrFloats,
         level: float,
         *,
         shown: DisplaySelection = EVERYTHING,

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from counton.base.arrays import IntegersOrFloats
 from counton.base.errors import (
     CountonError,
     InvalidInputError,
@@ -412,7 +413,7 @@ def _is_of_series(file: _File, rows: pl.DataFrame, series: PublishedSeries) -> N
 
 def _totals_in(
     series: PublishedSeries, file_numbers: _SeriesNumbers, design: Design
-) -> tuple[Any, NDArray[np.bool_]]:
+) -> tuple[IntegersOrFloats, NDArray[np.bool_]]:
     """Return the totals that follow from a series of a file, and where they do.
 
     Args:
@@ -454,7 +455,9 @@ def _rows_of_groups(file: _File, groups: Sequence[str]) -> pl.DataFrame:
     return rows.with_columns(group_index=named.replace_strict(place, return_dtype=pl.Int64))
 
 
-def _estimates(label: str, rows: pl.DataFrame, design: Design, *, is_decayed: bool) -> NDArray[Any]:
+def _estimates(
+    label: str, rows: pl.DataFrame, design: Design, *, is_decayed: bool
+) -> IntegersOrFloats:
     """Return the numbers of a file: integers if all are whole; refuse what was not released."""
     number = rows["estimate"].cast(pl.Float64).to_numpy()
     if not np.isfinite(number).all():
@@ -479,7 +482,7 @@ def _since(described: Mapping[str, Any]) -> dict[str, int] | None:
     return dict(sorted(since.items(), key=lambda entry: (entry[1], entry[0])))
 
 
-def _cell_values(file: _File, design: Design) -> NDArray[Any]:
+def _cell_values(file: _File, design: Design) -> IntegersOrFloats:
     """Return the released cells in a file, ``(steps, cells)``; refuse too many."""
     if (cells := file.described.get("cells")) is None:
         raise InvalidInputError(

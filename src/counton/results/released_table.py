@@ -8,6 +8,7 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from counton.base.columns import BETWEEN
 from counton.base.errors import InvalidInputError, param
@@ -102,7 +103,7 @@ def _rows_of_cells(numbers: ReleaseData, shown: range) -> pl.DataFrame:
     if numbers.metadata.strategy.facts.delay:
         times["counted_until"] = numbers.counted_until()[shown.start - 1 : shown.stop - 1]
     when = {"window_index": np.asarray(shown, dtype=np.int64), **times}
-    columns: dict[str, Any] = {
+    columns: dict[str, object] = {
         name: np.repeat(column, len(groups)) for name, column in when.items()
     }
     columns["group"] = GroupNames(groups).column.gather(np.tile(np.arange(len(groups)), steps))
@@ -175,11 +176,13 @@ def _columns_of_width(
     return columns | {"window_start": windows.local_times(np.repeat(begins, len(numbers.groups)))}
 
 
-def _windows_counted(published: PublishedSeries, steps: Any) -> Any:
+def _windows_counted(
+    published: PublishedSeries, steps: int | NDArray[np.int64]
+) -> NDArray[np.int64]:
     """Return how many windows the numbers of a series count at some steps."""
     if published.width is not None:
         return np.full_like(steps, published.width)
-    return np.ones_like(steps) if published.name == PER_WINDOW else steps
+    return np.ones_like(steps) if published.name == PER_WINDOW else np.asarray(steps)
 
 
 def _rows_of_results(numbers: ReleaseData, steps: range) -> pl.DataFrame:
@@ -228,6 +231,10 @@ def _rows_of_recent_series(
         steps: the steps of the rows.
     """
     request = TableRequest(numbers.shown.ask, numbers.chosen)
+    if published.width is not None and len(steps):
+        ends = np.asarray(steps, np.int64)
+        starts = np.maximum(ends - published.width, 0)
+        numbers.design.errors.keep_cell_halfwidths(starts, ends, numbers.level)
     results = [numbers.result_of_series(published, step) for step in steps]
     parts = [result.numbers(request).columns(numbers.level) for result in results]
     rows = [len(next(iter(part.values()))) for part in parts]
@@ -370,23 +377,21 @@ def table_of_series(
         steps: the steps of the rows; None: all shown steps.
     """
     steps = numbers.shown_steps if steps is None else steps
+    released = numbers.metadata.series_names
+    if numbers.metadata.is_recent and series not in (None, *released):
+        raise InvalidInputError(
+            f"{param('series', series)} is not released by {numbers.design.name!r}; give "
+            f"{' or '.join(released)}"
+        )
     if not numbers.is_by_group:
-        is_released = numbers.metadata.is_recent and series in numbers.metadata.series_names
-        if series is not None and not is_released:
+        if series is not None and not numbers.metadata.is_recent:
             raise InvalidInputError(
                 f"{param('series', series)} is only for statistics with several numbers, but "
                 f"{numbers.design.name!r} is a {numbers.metadata.what}; leave it out"
             )
         return table_of(numbers, steps)
-    released = numbers.metadata.series_names
     if series is None:
         series = released[0]
-    is_recent = numbers.metadata.widths or numbers.metadata.half_life is not None
-    if is_recent and series not in released:
-        raise InvalidInputError(
-            f"{param('series', series)} is not released by {numbers.design.name!r}; give "
-            f"{' or '.join(released)}"
-        )
     if series not in (CUMULATIVE, PER_WINDOW, *released):
         raise InvalidInputError(
             f"{param('series')} is {series!r}; use {CUMULATIVE} or {PER_WINDOW}"
@@ -439,15 +444,15 @@ def last_numbers(numbers: ReleaseData) -> dict[str, Any]:
             "rows": finite(last_rows(numbers).drop([*WINDOW, "as_of"], strict=False)).to_dicts()
         }
     withdrawn = withdrawn_cells(numbers.metadata.notes, numbers.steps[-1:], numbers.groups)
-    rows: list[dict[str, Any]] = []
+    rows: list[dict[str, object]] = []
     for published, stored in numbers.series.published(numbers.steps[-1:]):
         columns = stored.with_withdrawn(withdrawn).columns(numbers.level)
-        about: dict[str, Any] = {"series": published.name}
+        about: dict[str, object] = {"series": published.name}
         if numbers.metadata.widths:
             about["n_windows"] = int(_windows_counted(published, numbers.steps[-1]))
         hidden = withdrawn[0].tolist()
         for place, group in enumerate(numbers.groups):
-            row: dict[str, Any] = {**about, "group": group}
+            row: dict[str, object] = {**about, "group": group}
             for column, values in columns.items():
                 row[column] = None if hidden[place] else values[place].item()
             if numbers.metadata.notes:

@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from counton.base.arrays import read_only
+from counton.base.arrays import IntegersOrFloats, read_only
 from counton.base.errors import InvalidInputError
 from counton.base.table_schema import PER_WINDOW
 from counton.continual import Design
@@ -37,7 +37,7 @@ class Revisions:
     """
 
     design: Design[WindowVersions]
-    values: NDArray[Any]
+    values: IntegersOrFloats
     since: Mapping[str, int] | None = None
 
     def __post_init__(self) -> None:
@@ -58,12 +58,12 @@ class Revisions:
             return None
         return {name: first for name, first in self.since.items() if first <= step}
 
-    def newest(self, step: int) -> NDArray[Any]:
+    def newest(self, step: int) -> IntegersOrFloats:
         """Return the newest count of each window after a step, shape ``(step, *cells)``."""
         windows = np.arange(1, step + 1)
         # how many windows, at most `lags`, had ended after each at its newest count
         lags = np.minimum(step - windows, self.lags)
-        newest: NDArray[Any] = np.moveaxis(self.values, -1, 1)[windows + lags - 1, lags]
+        newest: IntegersOrFloats = np.moveaxis(self.values, -1, 1)[windows + lags - 1, lags]
         return newest
 
     def design_at(self, step: int) -> Design[AsOf]:

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from counton.base.arrays import nearest_multiples, read_only
+from counton.base.arrays import Column, IntegersOrFloats, nearest_multiples, read_only
 from counton.base.errors import InvalidInputError
 from counton.base.exact import some_of
 
-Numbers = NDArray[np.int64] | NDArray[np.float64]
+Numbers = IntegersOrFloats
 
 
 @dataclass(frozen=True)
@@ -99,7 +98,7 @@ class SeriesNumbers:
             start=steps.start,
         )
 
-    def columns(self, confidence_level: float) -> dict[str, NDArray[Any]]:
+    def columns(self, confidence_level: float) -> dict[str, Column]:
         """Return the columns of estimates and intervals.
 
         Args:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _METADATA: Final = "counton"
 
 
-def frame_of(table: pl.DataFrame, facts: Mapping[str, Any], session: SparkSession) -> DataFrame:
+def frame_of(table: pl.DataFrame, facts: Mapping[str, object], session: SparkSession) -> DataFrame:
     """Return a table as a Spark frame, with its facts in the metadata of the last column.
 
     Raises:
@@ -34,7 +34,7 @@ def frame_of(table: pl.DataFrame, facts: Mapping[str, Any], session: SparkSessio
     return session.createDataFrame(rows, schema)
 
 
-def rows_of(frame: DataFrame) -> tuple[pl.DataFrame, dict[str, Any]]:
+def rows_of(frame: DataFrame) -> tuple[pl.DataFrame, dict[str, object]]:
     """Return the rows and facts of a frame; `InvalidInputError` if no column has a description."""
     carried = [field.metadata[_METADATA] for field in frame.schema if _METADATA in field.metadata]
     if not carried:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -70,7 +69,7 @@ def when_columns(
 
     ``over`` is their number, or ``begins`` the step before each; else the step's own window.
     """
-    columns: dict[str, Any] = {"window_index": steps}
+    columns: dict[str, object] = {"window_index": steps}
     if windows.timed:
         ends = windows.ends(range(int(steps.max(initial=0)) + 1))  # from the stream's beginning
         starts = steps - (over or 1) if begins is None else begins
@@ -81,9 +80,9 @@ def when_columns(
     return pl.DataFrame(columns)
 
 
-def columns_below(parts: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
+def columns_below(parts: Sequence[Mapping[str, object]]) -> pl.DataFrame:
     """Join tables with equal columns; NaN in columns that may be empty becomes null."""
-    columns: dict[str, Any] = {}
+    columns: dict[str, object] = {}
     for name in parts[0] if parts else ():
         values = np.concatenate([part[name] for part in parts])
         texts = values.dtype == object

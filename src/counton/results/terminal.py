@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from html import escape
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -50,7 +50,7 @@ class Screen(NamedTuple):
 
 def text_table(table: pl.DataFrame) -> TextTable:
     """Format all rows as text; times that are all midnights are shown as days."""
-    columns: Mapping[str, Sequence[Any]] = table.to_dict(as_series=False)
+    columns: Mapping[str, Sequence[object]] = table.to_dict(as_series=False)
     names = [(name, kind.is_numeric()) for name, kind in table.schema.items()]
     texts = []
     for values, column in zip(columns.values(), readable(columns), strict=True):

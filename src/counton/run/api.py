@@ -211,7 +211,7 @@ def explain_missing(job: Job, error: MissingOptionError) -> MissingOptionError:
     return MissingOptionError("\n  ".join([f"{error.template}\n{columns}", *examples]), error.names)
 
 
-def _options_of_guarantee(guarantee: object, options: Mapping[str, Any]) -> dict[str, Any]:
+def _options_of_guarantee(guarantee: object, options: Mapping[str, object]) -> dict[str, object]:
     """Return a guarantee as options, such as ``{"epsilon": "1"}``.
 
     Args:

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from counton.base.errors import CountonError, hide_secrets
 from counton.continual.intervals import LEVEL, check_confidence_level
@@ -160,10 +160,10 @@ class PlannedJob:
             "from taking what later ones need"
         )
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return this plan of a job (errors, guarantee, numbers) as JSON values."""
         metadata = self.metadata
-        plan: dict[str, Any] = {
+        plan: dict[str, object] = {
             "what": metadata.what,
             "windows": list(self.steps),
             "confidence_level": self.level,
@@ -180,8 +180,8 @@ class PlannedJob:
         return plan | {"numbers": [_number_to_dict(number) for number in self.numbers]}
 
 
-def _number_to_dict(number: PlannedNumber) -> dict[str, Any]:
-    values: dict[str, Any] = {
+def _number_to_dict(number: PlannedNumber) -> dict[str, object]:
+    values: dict[str, object] = {
         "of": number.what,
         "halfwidths": list(number.halfwidths),
         "percent": number.percent,

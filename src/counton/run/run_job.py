@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any, Self
+from typing import Self
 
 from counton.base.errors import InvalidInputError
 from counton.base.exact import quote
@@ -313,7 +313,7 @@ def commit(
             read.files, stream.has_source, are_several=prepared.are_several_files
         )
     steps = plan_steps(prepared, read, ended, stream)
-    new_public_facts: Mapping[str, Any] | None = None
+    new_public_facts: Mapping[str, object] | None = None
     if stream is None:
         stream = state.create(spec)
     elif stream.public_facts != spec.public_facts():

@@ -121,5 +121,5 @@ class _AnswerInParts(Response):
             await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
-async def _compute(workers: ThreadPoolExecutor, work: Callable[[], Any]) -> Any:
+async def _compute(workers: ThreadPoolExecutor, work: Callable[[], object]) -> Any:
     return await asyncio.get_running_loop().run_in_executor(workers, work)

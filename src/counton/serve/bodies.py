@@ -7,7 +7,6 @@ import json
 import zlib
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
 
 import polars as pl
 
@@ -20,13 +19,13 @@ JSON_LINES = ("application/x-ndjson", "application/jsonl", "application/x-jsonli
 ENCODINGS = ("identity", "gzip")
 
 
-class _JsonObject(dict[str, Any]):
+class _JsonObject(dict[str, object]):
     """A JSON object that knows which of its keys are written twice."""
 
     repeated: frozenset[str] = frozenset()
 
 
-def _object_of(pairs: list[tuple[str, Any]]) -> _JsonObject:
+def _object_of(pairs: list[tuple[str, object]]) -> _JsonObject:
     json_object = _JsonObject(pairs)
     if len(json_object) < len(pairs):
         times = Counter(key for key, _ in pairs)
@@ -135,7 +134,7 @@ def _row_of(line: bytes, columns: Sequence[str]) -> dict[str, str | None] | str:
             continue
         if column in row.repeated:
             return f"has the key {column!r} twice; send each key once"
-        value: Any = row[column]
+        value: object = row[column]
         if isinstance(value, bool):
             value = "true" if value else "false"
         if value is not None and not isinstance(value, str):

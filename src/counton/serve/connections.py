@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field
-from typing import Any
 
 import h11
 from starlette.types import Message, Receive, Scope, Send
@@ -79,7 +78,7 @@ class Connection(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self.app: Any = self._answer
+        self.app: object = self._answer
         self._head_since: float | None = self.loop.time()
         self._remainder: tuple[int, float] = (0, 0.0)
         self._wait()

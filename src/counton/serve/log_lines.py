@@ -10,7 +10,6 @@ import json
 import logging
 import sys
 from datetime import UTC, datetime
-from typing import Any
 
 _LOGGER = logging.getLogger("counton.serve")
 
@@ -40,11 +39,11 @@ def begin() -> None:
         logger.setLevel(logging.INFO if name == "counton.serve" else logging.WARNING)
 
 
-def note(event: str, **facts: Any) -> None:
+def note(event: str, **facts: object) -> None:
     """Log an event with facts, which must not contain data."""
     _LOGGER.info(event, extra={"facts": facts})
 
 
-def warn(event: str, **facts: Any) -> None:
+def warn(event: str, **facts: object) -> None:
     """Log an event that needs the operator's attention, as `note` does."""
     _LOGGER.warning(event, extra={"facts": facts})

@@ -64,7 +64,7 @@ def refuse_many_rows(rows: int | None) -> None:
         )
 
 
-def json_rows(rows: pl.DataFrame) -> list[dict[str, Any]]:
+def json_rows(rows: pl.DataFrame) -> list[dict[str, object]]:
     """Return rows as JSON values: times with their offset, and no NaN."""
     times = [name for name, dtype in rows.schema.items() if isinstance(dtype, pl.Datetime)]
     converted = finite(rows).with_columns(
@@ -196,7 +196,7 @@ class Journal:
             return None
         return self.metadata.windows.local(microseconds(end) + self._release_delay)
 
-    def about(self) -> dict[str, Any]:
+    def about(self) -> dict[str, object]:
         """Return public facts (unit, guarantee, windows, groups) as JSON values."""
         metadata = self.metadata
         step = self.step
@@ -323,7 +323,7 @@ class Journal:
             )
         return self._read_journal(level)
 
-    def whole(self) -> tuple[dict[str, Any], ReleasedRows]:
+    def whole(self) -> tuple[dict[str, object], ReleasedRows]:
         """Return what a file of the whole release has, for `counton.read`: its facts and rows.
 
         Raises:

@@ -84,10 +84,10 @@ def router(
         responses={status: {"description": why} for status, why in _REFUSALS.items()},
     )
     answers = _ReadAnswers(journals, failed, long_answers)
-    facts: dict[str, Any] = {"response_model": dict[str, Any], "methods": ["GET"]}
+    facts: dict[str, Any] = {"response_model": dict[str, object], "methods": ["GET"]}
     paths.add_api_route("", answers.streams, **facts)
     paths.add_api_route("/{name}", answers.stream, **facts)
-    csv_too: dict[int | str, dict[str, Any]] = {200: {"content": {"text/csv": {}}}}
+    csv_too: dict[int | str, dict[str, object]] = {200: {"content": {"text/csv": {}}}}
     paths.add_api_route("/{name}/series", answers.series, methods=["GET"], responses=csv_too)
     paths.add_api_route("/{name}/release", answers.release, methods=["GET"])
     return paths

@@ -19,7 +19,7 @@ from time import monotonic
 
 from counton.base.errors import ConcurrentWriterError, StateError
 from counton.base.private import Private, reveal
-from counton.io.sources import Rows
+from counton.io.sources import InputPart
 from counton.run.opened_state import OpenedState
 from counton.run.prepared_run import prepare
 from counton.run.rows.read_rows import read_rows
@@ -61,7 +61,10 @@ class ServiceRun:
 
 
 def run(
-    served: ServedJob, parts: Sequence[Rows], now: datetime, commit_hook: CommitHook | None = None
+    served: ServedJob,
+    parts: Sequence[InputPart],
+    now: datetime,
+    commit_hook: CommitHook | None = None,
 ) -> ServiceRun:
     """Count rows of batches, and release the windows that have ended.
 

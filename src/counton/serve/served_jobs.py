@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 
@@ -23,7 +22,7 @@ from counton.base.errors import (
 from counton.base.private import Private, reveal
 from counton.continual.intervals import LEVEL, check_confidence_level
 from counton.io.row_assignment import RowMapping
-from counton.io.sources import EventFrame, Rows, Source, unreadable_errors
+from counton.io.sources import EventFrame, InputPart, Source, unreadable_errors
 from counton.job.common_options import Job
 from counton.job.incompatible import refuse_of_service
 from counton.job.job_file import (
@@ -94,7 +93,7 @@ class ServedJob:
         """Largest sums that the stream can compute and release exactly."""
         return SumBounds.of(self.spec)
 
-    def accepted_rows(self, parts: Sequence[Rows]) -> AcceptedRows:
+    def accepted_rows(self, parts: Sequence[InputPart]) -> AcceptedRows:
         """Return the rows of batches as the source of a run."""
         sources = tuple(parts) or empty_inbox(self.mapping.columns.names).parts
         return AcceptedRows(sources, "the inbox")
@@ -230,13 +229,13 @@ def pack_rows(frame: pl.DataFrame) -> Private[bytes]:
     return Private(whole.getvalue())
 
 
-def unpack_rows(bodies: Sequence[Private[bytes]]) -> list[Rows]:
+def unpack_rows(bodies: Sequence[Private[bytes]]) -> list[InputPart]:
     """Decode batches: one table for each set of columns.
 
     Raises:
         StateError: a batch is not what `pack_rows` wrote.
     """
-    kinds: dict[tuple[Any, ...], list[pl.DataFrame]] = {}
+    kinds: dict[tuple[object, ...], list[pl.DataFrame]] = {}
     for body in bodies:
         try:
             frame = pl.read_ipc_stream(io.BytesIO(reveal(body)))

@@ -29,7 +29,7 @@ from counton.io.aggregation import (
 from counton.io.bad_rows import change_error
 from counton.io.remote_rows import RemoteRows
 from counton.io.row_assignment import RowMapping
-from counton.io.sources import EventFrame, Rows
+from counton.io.sources import EventFrame, InputPart
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -48,7 +48,7 @@ _BLOB = pl.Schema({"kind": pl.String, "packed": pl.Binary})
 _SUM_COLUMNS = pl.Schema({"code": pl.Int64, "label": pl.String, "rows": pl.Int64, "us": pl.Int64})
 
 
-class SparkRows(Rows):
+class SparkRows(InputPart):
     """All rows of a frame; the driver holds only names and types of columns, and a hash."""
 
     name = "the data frame"
@@ -135,7 +135,7 @@ class SparkRows(Rows):
         self._digest = digest
 
 
-class MicroBatch(Rows):
+class MicroBatch(InputPart):
     """Stand-in for a micro-batch: only its number, by which later runs recognise it."""
 
     kind = "a data frame"

@@ -42,7 +42,7 @@ class AuthenticatedTable(NamedTuple):
     contents: tuple[str, ...]
     contents_in_words: str
 
-    def digest_of(self, row: Mapping[str, Any]) -> bytes:
+    def digest_of(self, row: Mapping[str, object]) -> bytes:
         """Return a digest of all cells of a row, by column.
 
         It needs no key: the MAC covers it. It stands in the table itself, whose readers see the
@@ -82,7 +82,7 @@ SOURCES: Final = AuthenticatedTable("counton_sources", ("part",), (), ("digests"
 class Entry(NamedTuple):
     """The part of a row that the MAC covers besides its address."""
 
-    index_values: tuple[Any, ...]
+    index_values: tuple[object, ...]
     digest: bytes
 
 
@@ -104,7 +104,7 @@ class AuthenticatedRows:
         self._stream_id = stream_id
         self._entries = dict(entries or {})
         self._root: str | None = None
-        self._held: dict[Address, Any] = {}
+        self._held: dict[Address, object] = {}
 
     @classmethod
     def read_list(
@@ -147,7 +147,7 @@ class AuthenticatedRows:
 
     def index_values(self, address: Address) -> tuple[Any, ...]:
         """Return the values of a listed row in the index columns."""
-        values: tuple[Any, ...] = self._entries[address].index_values
+        values: tuple[object, ...] = self._entries[address].index_values
         return values
 
     def __contains__(self, address: object) -> bool:
@@ -187,7 +187,7 @@ class AuthenticatedRows:
         self._held.pop(address, None)
         self._root = None
 
-    def insert(self, connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
+    def insert(self, connection: Connection, rows: Sequence[Mapping[str, object]]) -> None:
         """Add rows, each with all columns but those of stream and digest."""
         table = self.table
         written = []
@@ -201,7 +201,7 @@ class AuthenticatedRows:
         connection.insert(table.name, *written)
         self._root = None
 
-    def _values(self, address: Address) -> dict[str, Any]:
+    def _values(self, address: Address) -> dict[str, object]:
         values = dict(zip(self.table.address, address, strict=True))
         return {"stream": self._stream_id, **values}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -55,5 +55,5 @@ class CommitInput(NamedTuple):
     remembered: DigestChange | None = None
     labels: tuple[int, Sequence[str]] | None = None
     late_row_stats: LateRowStats | None = None
-    public_facts: Mapping[str, Any] | None = None
+    public_facts: Mapping[str, object] | None = None
     input_sums: InputSums | None = None

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 from counton.base.errors import (
     ConcurrentWriterError,
@@ -91,7 +91,7 @@ class DatabaseAddress(NamedTuple):
             f" -c client_encoding=UTF8 {options}"  # otherwise some databases return texts as bytes
         )
 
-        def connect() -> Any:
+        def connect() -> object:
             base_options = psycopg.conninfo.conninfo_to_dict(self.url).get("options") or ""
             return psycopg.connect(self.url, options=f"{base_options} {options}", autocommit=True)
 
@@ -321,7 +321,7 @@ def parse_address(state: str | os.PathLike[str], called: str = "state") -> Datab
     >>> parse_address("postgresql+psycopg://ann:x@db/visits").label
     'postgresql://ann:***@db/visits'
     """
-    value: Any = state
+    value: object = state
     text = os.fspath(value) if isinstance(value, str | os.PathLike) else None
     if not isinstance(text, str):
         raise InvalidInputError(

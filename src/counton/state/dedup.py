@@ -285,7 +285,7 @@ def write(
             rows.insert(connection, [_row(digest_set.kind, digest_set.period, number, packed)])
 
 
-def _row(kind: str, period: int, part: int, digests: bytes) -> dict[str, Any]:
+def _row(kind: str, period: int, part: int, digests: bytes) -> dict[str, object]:
     return {"kind": kind, "period": period, "part": part, "marks": digests}
 
 

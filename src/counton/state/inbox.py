@@ -64,7 +64,7 @@ class Batch(NamedTuple):
     id: str
     digest: bytes
     arrived: int
-    answer: dict[str, Any]
+    answer: dict[str, object]
     rows: int
     body: Private[bytes]
     parts: Private[Mapping[int, float]] | None = None
@@ -82,7 +82,7 @@ class BatchStatus(NamedTuple):
     """
 
     outcome: Literal["accepted", "known", "other", "closed", "full"]
-    answer: dict[str, Any]
+    answer: dict[str, object]
 
 
 @name_alone
@@ -468,7 +468,7 @@ def _taken_by_another(drain: InboxDrain) -> ConcurrentWriterError:
     )
 
 
-def _waits(stream: int, batch: Batch) -> dict[str, Any]:
+def _waits(stream: int, batch: Batch) -> dict[str, object]:
     # Of contents, id and arrival: rows resent after a deletion count anew.
     entry = batch.arrived.to_bytes(8, "big", signed=True) + len(batch.id).to_bytes(4, "big")
     row = {
@@ -501,7 +501,7 @@ class WaitingRow(Protocol):
     arrived: int
     checksum: bytes
 
-    def _asdict(self) -> dict[str, Any]: ...
+    def _asdict(self) -> dict[str, object]: ...
 
 
 def _undamaged(row: WaitingRow, stream: int) -> WaitingRow:

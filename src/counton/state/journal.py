@@ -14,12 +14,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from hashlib import blake2b
 from itertools import pairwise
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypedDict
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from typing_extensions import TypeIs
 
-from counton.base.arrays import pack, to_data, unpack
+from counton.base.arrays import IntegersOrFloats, pack, to_data, unpack
 from counton.base.errors import InputChangedError, InvalidInputError, StateError
 from counton.base.exact import name_alone, text, without_mask
 from counton.continual import Design, Releases
@@ -31,6 +32,8 @@ from counton.state.sql import Connection
 _ROW = 2**18
 #: Numbers that are converted to integers at once.
 _AT_ONCE = 2**20
+#: Inputs of a step up to this number of values are copied before their digests are computed.
+_FEW_NUMBERS = 64
 #: Bytes of a digest. Different inputs get one digest with probability 2^-48; the answer is then
 #: the earlier release, which reveals nothing.
 _DIGEST = 6
@@ -47,13 +50,23 @@ def input_digests(subkey: bytes, steps: range, xs: NDArray[np.int64]) -> bytes:
     >>> len(input_digests(bytes(32), range(1, 3), np.array([5, 7])))
     12
     """
-    rows = np.ascontiguousarray(xs, dtype="<i8").reshape(len(steps), -1)
-    size = rows[:1].nbytes
-    plain = rows.reshape(-1).view(np.uint8).data
+    rows = np.asarray(xs, dtype="<i8").reshape(len(steps), -1)
+    keyed = blake2b(key=subkey, digest_size=_DIGEST)
     digests = []
-    for place, step in enumerate(steps):
-        digest = blake2b(step.to_bytes(8, "little"), key=subkey, digest_size=_DIGEST)
-        digest.update(plain[place * size : (place + 1) * size])
+    if rows.shape[1] > _FEW_NUMBERS:
+        for step, row in zip(steps, rows, strict=True):
+            digest = keyed.copy()
+            digest.update(step.to_bytes(8, "little"))
+            digest.update(np.ascontiguousarray(row).data)
+            digests.append(digest.digest())
+        return b"".join(digests)
+    # One slice for each step is quicker than its parts.
+    numbers = np.arange(steps.start, steps.stop, dtype="<i8")[:, None]
+    plain = np.concatenate([numbers, rows], axis=1).tobytes()
+    size = 8 * (1 + rows.shape[1])
+    for start in range(0, len(plain), size):
+        digest = keyed.copy()
+        digest.update(plain[start : start + size])
         digests.append(digest.digest())
     return b"".join(digests)
 
@@ -82,10 +95,23 @@ class TotalsRow(Protocol):
     totals: bytes
 
 
+class NewJournalRow(TypedDict):
+    """A row to write into the journal, without its checksum."""
+
+    stream_id: int
+    step: int
+    steps: int
+    input_digests: bytes
+    unit: str | None
+    estimates: bytes
+    std: float
+    digest: str | None
+
+
 class Entries(NamedTuple):
     """Consecutive steps of the journal: values, digests, and the last step's noise std."""
 
-    values: NDArray[Any]
+    values: IntegersOrFloats
     input_digests: bytes
     std: float | None  # of the last row's last step
 
@@ -96,7 +122,7 @@ def release_rows(
     std: NDArray[np.float64],
     xs: NDArray[np.int64],
     subkey: bytes,
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[NewJournalRow]:
     """Yield the journal's rows of released steps: ``std`` of each step, exact inputs ``xs``."""
     count = len(releases.steps)
     first = releases.steps.start
@@ -118,7 +144,7 @@ def release_rows(
         }
 
 
-def write(connection: Connection, rows: list[dict[str, Any]]) -> None:
+def write(connection: Connection, rows: Sequence[NewJournalRow]) -> None:
     """Write rows of the journal, each with its checksum."""
     checked = [{**row, "checksum": checksum_of(**row)} for row in rows]
     connection.insert("counton_journal", *checked)
@@ -133,7 +159,7 @@ def checksum_of(
     estimates: bytes,
     std: float,
     digest: str | None,
-    **_: Any,
+    **_: object,
 ) -> bytes:
     """Return the checksum of a row of the journal.
 
@@ -165,8 +191,8 @@ def digest_at(connection: Connection, stream_id: int, step: int) -> str | None:
 
 
 def _whole(
-    values: NDArray[Any], unit: Fraction
-) -> tuple[str | None, Callable[[NDArray[Any]], NDArray[np.int64]]]:
+    values: IntegersOrFloats, unit: Fraction
+) -> tuple[str | None, Callable[[IntegersOrFloats], NDArray[np.int64]]]:
     """Return the unit whose integer multiples all values are, and the conversion to integers.
 
     The unit is None for integers. It is "" if ``unit`` does not fit: then each float is its 64
@@ -175,9 +201,10 @@ def _whole(
     if values.dtype.kind in "iu":
         return None, lambda values: values.astype(np.int64)
 
-    def whole(values: NDArray[Any]) -> NDArray[np.int64]:
+    def whole(values: IntegersOrFloats) -> NDArray[np.int64]:
         with np.errstate(all="ignore"):
-            return np.rint(values * float(1 / unit)).astype(np.int64)
+            multiples: NDArray[np.int64] = np.rint(values * float(1 / unit)).astype(np.int64)
+            return multiples
 
     flat = values.reshape(-1)
     for at in range(0, flat.size, _AT_ONCE):
@@ -188,7 +215,7 @@ def _whole(
     return text(unit), whole
 
 
-def _values(whole: NDArray[np.int64], unit: str | None) -> NDArray[Any]:
+def _values(whole: NDArray[np.int64], unit: str | None) -> IntegersOrFloats:
     """Convert integers of `_whole` back to the exact values, in place."""
     if unit is None:
         return whole
@@ -231,7 +258,7 @@ def read(
     stream_id: int,
     start: int,
     stop: int,
-    design: Design | Mapping[str, Any],
+    design: Design | Mapping[str, object],
 ) -> Entries:
     """Read the exact releases of some steps, and the digests of their inputs.
 
@@ -266,7 +293,7 @@ def _join_entries(rows: Sequence[JournalRow], steps: range, shape: tuple[int, ..
     Raises:
         StateError: a step is missing, doubled or malformed.
     """
-    values: NDArray[Any] = np.empty((0, *(max(size, 0) for size in shape)), np.int64)
+    values: IntegersOrFloats = np.empty((0, *(max(size, 0) for size in shape)), np.int64)
     digests = list[bytes]()
     following = steps.start
     std = None
@@ -312,7 +339,7 @@ def _decode(row: JournalRow, shape: tuple[int, ...]) -> NDArray[np.int64]:
 
 def _room_for(
     rows: Sequence[JournalRow], steps: range, shape: tuple[int, ...], dtype: np.dtype[Any]
-) -> NDArray[Any]:
+) -> IntegersOrFloats:
     """Return zeros for the values of all steps.
 
     If cells are found in the data, the last step has all of them. They have no values before they
@@ -374,7 +401,7 @@ class WindowTotals(NamedTuple):
     steps: NDArray[np.int64]
     totals: NDArray[np.int64]
 
-    def only(self, chosen: NDArray[Any] | slice) -> WindowTotals:
+    def only(self, chosen: NDArray[np.bool_ | np.int64] | slice) -> WindowTotals:
         """Return the totals of the windows that a mask, places or a slice choose."""
         return WindowTotals(self.steps[chosen], self.totals[chosen])
 
@@ -394,7 +421,7 @@ class WindowTotals(NamedTuple):
             if start < stop:
                 yield int(numbers[start]) * size + 1, self.only(slice(start, stop))
 
-    def row(self, first: int, at: int, shape: str) -> dict[str, Any]:
+    def row(self, first: int, at: int, shape: str) -> dict[str, object]:
         """Return these totals as a row with room from ``first`` on; ``at`` steps are released.
 
         ``shape`` is that of one window's totals, as JSON.
@@ -427,7 +454,9 @@ def write_observed(
     """
     by_shape: dict[tuple[int, ...], tuple[list[int], list[NDArray[Any]]]] = {}
     for step, totals in sorted(observed.items()):
-        array = np.asarray(without_mask(totals, f"observed totals of window {step}"))
+        array = totals
+        if not _is_plain(array):
+            array = np.asarray(without_mask(totals, f"observed totals of window {step}"))
         if step < 1 or array.dtype.kind not in "iub" or array.dtype == np.uint64:
             raise InvalidInputError(
                 f"observed totals of window {step} have dtype {array.dtype}; windows must count "
@@ -448,6 +477,11 @@ def write_observed(
                 block = WindowTotals.of_row(rows.read(connection, address)).replace(block)
                 rows.delete(connection, address)
             rows.insert(connection, [block.row(first, at, shape)])
+
+
+def _is_plain(totals: ArrayLike) -> TypeIs[NDArray[Any]]:
+    """Return whether totals are an array that no mask and no object can be hidden in."""
+    return type(totals) is np.ndarray and totals.dtype != object
 
 
 def _forget_other_shapes(

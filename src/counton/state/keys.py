@@ -16,7 +16,7 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from counton.base.errors import InvalidInputError, NoiseKeyError, StreamMismatchError, param
 from counton.noise import Key
@@ -98,7 +98,7 @@ def file_of(key: KeySource, state: DatabaseAddress) -> Path | None:
                 f"{param('key')}, the place of the key"
             )
         return Path(f"{state.file}.key")
-    value: Any = key
+    value: object = key
     text = os.fspath(value) if isinstance(value, str | os.PathLike) else None
     if not isinstance(text, str):
         raise InvalidInputError(
@@ -285,7 +285,13 @@ def _refuse_reused_key(
         fingerprint = key.fingerprint
     if may_have_lost_streams or fingerprint:
         identity = None if database is None else database.identity
-        refuse_used(folder, identity, address.label, may_have_lost_streams, fingerprint)
+        refuse_used(
+            folder,
+            identity,
+            address.label,
+            lost=may_have_lost_streams,
+            fingerprint=fingerprint,
+        )
     return used
 
 

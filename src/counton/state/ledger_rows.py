@@ -116,10 +116,10 @@ class LedgerEvent(NamedTuple):
     time: str
     event: str
     name: str | None = None
-    terms: Mapping[str, Any] | None = None
+    terms: Mapping[str, object] | None = None
     user: str | None = None
     host: str | None = None
-    before: Mapping[str, Any] | None = None
+    before: Mapping[str, object] | None = None
 
     def in_words(self) -> str:
         """Describe this event of the ledger's history in words, without its time and user.
@@ -177,7 +177,7 @@ def history(connection: Connection) -> tuple[LedgerEvent, ...]:
     return tuple(sorted(events, key=lambda event: event.time))
 
 
-def _budget_terms(bound: Mapping[str, Any] | None) -> dict[str, Any] | None:
+def _budget_terms(bound: Mapping[str, object] | None) -> dict[str, object] | None:
     """Return the terms of a budget as JSON values; None if there is no budget."""
     if bound is None:
         return None
@@ -455,7 +455,7 @@ def _refuse_other_kind(name: str, kind: str | None, spent_units: Sequence[SpentU
             )
 
 
-def unit_name_in_ledger(unit: str, options: Mapping[str, Any], window: object = None) -> str:
+def unit_name_in_ledger(unit: str, options: Mapping[str, object], window: object = None) -> str:
     """Return the name under which a ledger, the record of spent privacy loss, counts a stream's
     protected unit.
 
@@ -490,7 +490,7 @@ def unit_name_in_ledger(unit: str, options: Mapping[str, Any], window: object = 
     return with_clock(unit, steps, every, start, zone, str(column))
 
 
-def protects_users(options: Mapping[str, Any]) -> bool:
+def protects_users(options: Mapping[str, object]) -> bool:
     """Return True if a stream with these options protects users, whatever a row describes.
 
     A column names them (``user``), or the table was made of at most so many events of each
@@ -499,7 +499,7 @@ def protects_users(options: Mapping[str, Any]) -> bool:
     return options.get("user") is not None or options.get("upstream_max_contributions") is not None
 
 
-def protected_kind(saved: Mapping[str, Any] | None, options: Mapping[str, Any]) -> str | None:
+def protected_kind(saved: Mapping[str, object] | None, options: Mapping[str, object]) -> str | None:
     """Return "event", "user", "edge" or "letter"; None if the options do not say."""
     if protects_users(options):
         return "user"
@@ -514,7 +514,7 @@ def protected_kind(saved: Mapping[str, Any] | None, options: Mapping[str, Any]) 
 _NO_USERS = ("event", "edge", "letter")
 
 
-def defining_options_in(details: Mapping[str, Any]) -> Mapping[str, Any]:
+def defining_options_in(details: Mapping[str, object]) -> Mapping[str, Any]:
     """Return the options of a stream of events from its public facts; else none."""
     options = details.get("record")
     return options if isinstance(options, Mapping) else {}

@@ -10,7 +10,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any, Final, Protocol, TypeVar
+from typing import Final, Protocol, TypeVar
 
 from counton.base.errors import StateError
 from counton.state.database import reading
@@ -47,7 +47,7 @@ class PublicRow(Protocol):
     writer_epoch: int
     checksum: str
 
-    def _asdict(self) -> dict[str, Any]: ...
+    def _asdict(self) -> dict[str, object]: ...
 
 
 class OpenRow(PublicRow, Protocol):
@@ -67,7 +67,7 @@ class StreamRow(OpenRow, Protocol):
 _Row = TypeVar("_Row", bound=PublicRow)
 
 
-def checksum_of(row: Mapping[str, Any]) -> str:
+def checksum_of(row: Mapping[str, object]) -> str:
     """Return the checksum of the public columns of a stream's row, by column."""
     text = json.dumps([row[column] for column in _COVERED])
     return hashlib.sha256(text.encode()).hexdigest()

@@ -64,7 +64,7 @@ def address_of(folder: Folder) -> str:
     """Return a rollback guard's folder as an absolute path; raise InvalidInputError for anything
     else.
     """
-    value: Any = folder
+    value: object = folder
     text = os.fspath(value) if isinstance(value, str | os.PathLike) else None
     if not isinstance(text, str) or not text or "://" in text:
         raise InvalidInputError(
@@ -191,13 +191,13 @@ class RollbackGuard:
         if new is not None:
             ledger_rows.lock(connection)
             old = None if self.missing or self.file == new else self.file
-            self._begin(connection, old, new, accept or self.folder == NONE)
+            self._begin(connection, old, new, rows=accept or self.folder == NONE)
         connection.execute("UPDATE counton_database SET witness = :folder", folder=folder)
         self.folder = folder
         self.file = new
 
     def _begin(
-        self, connection: Connection, old: GuardFile | None, new: GuardFile, rows: bool
+        self, connection: Connection, old: GuardFile | None, new: GuardFile, *, rows: bool
     ) -> None:
         """Write the entries, and those of ``rows``, to a new file marked as moving; remove the old
         one.
@@ -412,7 +412,7 @@ class RollbackGuard:
         if other is not None:
             raise self._other_release(name, other, str(file.path))
 
-    def _entry(self, at: GuardPosition, digest: str) -> dict[str, Any]:
+    def _entry(self, at: GuardPosition, digest: str) -> dict[str, object]:
         return {
             "key": at.key,
             "state": self._label,
@@ -469,7 +469,7 @@ def latest_guard(database: Database, folder: Folder | None = None) -> RollbackGu
 
 
 def refuse_used(
-    folder: str | None, identity: str | None, label: str, lost: bool, fingerprint: str | None
+    folder: str | None, identity: str | None, label: str, *, lost: bool, fingerprint: str | None
 ) -> None:
     """Refuse a new stream if a rollback guard in this folder, a record of the releases of another
     state, shows that the state at this address was lost, or that the key was used.
@@ -495,7 +495,7 @@ def refuse_used(
                 raise _lost_state(label, {**entry, "where": path})
 
 
-def _lost_state(label: str, entry: Mapping[str, Any]) -> StateRolledBackError:
+def _lost_state(label: str, entry: Mapping[str, object]) -> StateRolledBackError:
     name = entry["stream"]
     steps = entry["step"]
     extent = "1 step" if steps == 1 else f"{steps:,} steps"

@@ -54,7 +54,7 @@ class Connection:
     is_sqlite: bool
     _cursors: weakref.WeakSet[Any] = field(default_factory=weakref.WeakSet, init=False)
 
-    def execute(self, statement: str, *rows: Mapping[str, Any], **values: Any) -> Any:
+    def execute(self, statement: str, *rows: Mapping[str, object], **values: object) -> Any:
         """Run a statement with values by name, or once for each of several rows of values; return
         its cursor, whose ``rowcount`` is the number of changed rows.
         """
@@ -67,13 +67,13 @@ class Connection:
             cursor.execute(text, *(rows or (values,)))
         return cursor
 
-    def insert(self, table: str, *rows: Mapping[str, Any]) -> None:
+    def insert(self, table: str, *rows: Mapping[str, object]) -> None:
         """Add rows, which all have the columns of the first, to a table."""
         if rows:
             names, places = (", ".join(map(form.format, rows[0])) for form in ('"{}"', ":{}"))
             self.execute(f"INSERT INTO {table} ({names}) VALUES ({places})", *rows)
 
-    def append(self, table: str, rows: Iterable[Sequence[Any]]) -> None:
+    def append(self, table: str, rows: Iterable[Sequence[object]]) -> None:
         """Add rows that have a value for each column of a table, in the order of the columns."""
         rows = [*rows]
         if rows:
@@ -81,7 +81,7 @@ class Connection:
             statement = f"INSERT INTO {table} VALUES ({places})"
             self.driver.cursor().executemany(statement, rows)
 
-    def rows(self, statement: str, **values: Any) -> Iterator[Any]:
+    def rows(self, statement: str, **values: object) -> Iterator[Any]:
         """Run a SELECT with values by name; return its rows, with their columns as attributes.
 
         Raises:
@@ -96,11 +96,11 @@ class Connection:
         """End of a SELECT that locks its rows on a server; a SQLite file is locked as a whole."""
         return "" if self.is_sqlite else " FOR UPDATE"
 
-    def first(self, statement: str, **values: Any) -> Any:
+    def first(self, statement: str, **values: object) -> Any:
         """Run a SELECT with values by name; return its first row, or None if it has no row."""
         return next(self.rows(statement, **values), None)
 
-    def value(self, statement: str, **values: Any) -> Any:
+    def value(self, statement: str, **values: object) -> Any:
         """Return the first column of a SELECT's first row, or raise `MissingRowError`."""
         for row in self.rows(statement, **values):
             return row[0]
@@ -190,7 +190,7 @@ def _for_server(statement: str) -> str:
 
 
 @cache
-def _row_of(*columns: str) -> Callable[[Sequence[Any]], Any]:
+def _row_of(*columns: str) -> Callable[[Sequence[object]], object]:
     kind: Any = namedtuple  # the names come from a statement
     row = kind("Row", columns, rename=True)
     row.__repr__ = lambda _: "Row(secret)"  # it may hold an exact number of rows

@@ -203,7 +203,7 @@ def begin(connection: Connection, facts: Mapping[str, Any], lags: int) -> range:
     return range(last_unchanged + 1, last + 1)
 
 
-def write(connection: Connection, stream: str, rows: Iterable[Sequence[Any]]) -> None:
+def write(connection: Connection, stream: str, rows: Iterable[Sequence[object]]) -> None:
     """Add published rows of a stream from a step on."""
     published = find_row(connection, stream)
     assert published is not None, "the stream was published by `begin`"

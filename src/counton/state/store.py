@@ -128,7 +128,7 @@ class Store(Closing):
                 )
             return Private(LateRowStats(arrived=row.arrived, late=row.late))
 
-    def amend(self, name: str, public_facts: Callable[[int], Mapping[str, Any]]) -> int:
+    def amend(self, name: str, public_facts: Callable[[int], Mapping[str, object]]) -> int:
         """Replace a stream's public facts (JSON values, such as its options and names of groups);
         its current writer has to open it again. Needs no key.
 
@@ -393,13 +393,13 @@ def state_summary(state: str | os.PathLike[str]) -> dict[str, Any]:
         return store.summary()
 
 
-def _public(connection: Connection, database: Database, row: PublicRow) -> dict[str, Any]:
+def _public(connection: Connection, database: Database, row: PublicRow) -> dict[str, object]:
     """Return a stream's public facts; ``refused`` says why the last release is left out.
 
     The parameters of a user's own strategy are not included.
     """
     saved_design = json.loads(row.terms)
-    last: dict[str, Any] | None = None
+    last: dict[str, object] | None = None
     refused = dict[str, str]()
     try:
         confirm_release(database, row.name)
@@ -430,8 +430,8 @@ def _public(connection: Connection, database: Database, row: PublicRow) -> dict[
 
 
 def _last_release(
-    step: int, released: journal.Entries, saved_design: Mapping[str, Any], design: Design | None
-) -> dict[str, Any]:
+    step: int, released: journal.Entries, saved_design: Mapping[str, object], design: Design | None
+) -> dict[str, object]:
     """Return the public numbers of the last release, as JSON values.
 
     Args:

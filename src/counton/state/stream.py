@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from typing_extensions import override
 
-from counton.base.arrays import extremes
+from counton.base.arrays import IntegersOrFloats, extremes
 from counton.base.errors import (
     ConcurrentWriterError,
     CountonError,
@@ -24,7 +24,7 @@ from counton.base.errors import (
 )
 from counton.base.exact import check_integer, name_alone, quote
 from counton.base.private import Private, reveal
-from counton.continual import Counter, Releases, StepRelease
+from counton.continual import Counter, Design, Releases, StepRelease
 from counton.continual.counter import OneAtATime
 from counton.continual.noise_cache import EncryptedNoise
 from counton.noise import Key
@@ -36,7 +36,7 @@ from counton.state import keys as keyfile
 from counton.state.authenticated_rows import AuthenticatedContents
 from counton.state.commit_input import CommitInput, LateRowStats
 from counton.state.database import Closing, CommitHook, Database, reading
-from counton.state.public_rows import OPEN_COLUMNS, OpenRow, check_row, checksum_of
+from counton.state.public_rows import OPEN_COLUMNS, OpenRow, StreamRow, check_row, checksum_of
 from counton.state.rollback_guard import GuardPosition, RollbackGuard
 from counton.state.sql import Connection
 from counton.state.store import Store
@@ -65,6 +65,40 @@ class Amounts(NamedTuple):
 
     largest: int
     whole: float
+
+
+@name_alone
+class _Transaction(NamedTuple):
+    """What one transaction of a stream writes. Secret.
+
+    Attributes:
+        counter: the counter after the new steps; without new steps, the counter of the last commit.
+        journal_rows: rows of the journal for the new steps; none if nothing is released.
+        commit_input: inputs of the new steps, and what else is stored.
+        commit_hook: see `Stream.commit`.
+    """
+
+    counter: Counter
+    journal_rows: Sequence[journal.NewJournalRow]
+    commit_input: CommitInput
+    commit_hook: CommitHook | None
+
+
+@name_alone
+class _NewReleases(NamedTuple):
+    """Releases of new steps, before anybody has seen them. Secret until they are committed.
+
+    Attributes:
+        releases: the noisy values.
+        std: standard deviation of the noise of each release.
+        journal_rows: the rows of the journal that keep them.
+        digest: digest of the last release, for the rollback guard; "" without a release.
+    """
+
+    releases: Releases
+    std: NDArray[np.float64]
+    journal_rows: Sequence[journal.NewJournalRow]
+    digest: str
 
 
 class Stream(JournalReader, Closing):
@@ -258,21 +292,10 @@ class Stream(JournalReader, Closing):
         with ExitStack() as unless_made:
             unless_made.callback(database.close)
             with database.transaction(write=True) as connection:
-                stream_rows.check_text_name(name)
-                # Drawn at random, so that two processes that begin from one number differ.
-                further = 1 + secrets.randbelow(2**32)
-                if not connection.execute(stream_rows.TAKE, name=name, further=further).rowcount:
-                    raise stream_rows.no_such_stream(connection, database, name)
-                row = stream_rows.find(connection, name)
+                row = _become_writer(connection, database, name)
                 noise_key = keyfile.key_for(database, row.key_fingerprint, row.key_salt, key)
                 stream_rows.check_key_of(row, noise_key)
-                sql = "SELECT max(step) FROM counton_journal WHERE stream_id = :stream"
-                last = connection.value(sql, stream=row.id) or 0
-                if last != row.step:
-                    raise StateError(
-                        f"stream {name!r} is at step {row.step} but its journal ends at {last}: "
-                        "the state was altered; restore it from a copy"
-                    )
+                _check_end_of_journal(connection, row)
                 # A state that was altered may not be an old copy, although its rollback guard is
                 # missing.
                 contents = stream_rows.check_mac(connection, database.identity, row, noise_key)
@@ -385,7 +408,12 @@ class Stream(JournalReader, Closing):
             content = reveal(commit_input)
             if content.inputs is not None:
                 return self._answer_or_release(content, None, commit_hook)
-            self._write_transaction(self._committed_counter(), [], content, commit_hook)
+            counter = self._committed_counter()
+            self._write_transaction(
+                _Transaction(
+                    counter=counter, journal_rows=(), commit_input=content, commit_hook=commit_hook
+                )
+            )
             self.record_release()
             return None
 
@@ -427,8 +455,7 @@ class Stream(JournalReader, Closing):
                     connection, {**row, "details": stored_facts.text}, self._authenticated
                 )
             self._authenticated = self._authenticated._replace(mac=mac)
-            self._stored_public_facts = stored_facts.text
-            self._public_facts = stored_facts.values()
+            self._take_public_facts(stored_facts)
 
     def replay(self, step: int, x: ArrayLike) -> StepRelease:
         """Return the release of a step from the journal, if ``x`` is the input of that release.
@@ -508,13 +535,7 @@ class Stream(JournalReader, Closing):
         """Answer steps that were released from the journal, and release the new ones."""
         counter = self._committed_counter()
         grid = cast("NDArray[np.int64]", commit_input.inputs)
-        step_shape = counter.design.step_shape
-        shape = grid.shape[1:] if counter.design.finds_cells else step_shape
-        if grid.ndim == 0 or grid.shape[1:] != shape or len(shape) != len(step_shape):
-            raise InvalidInputError(
-                f"inputs of stream {self.name!r} have shape {grid.shape}; it must be "
-                f"{('n', *step_shape)}: {_SHAPED}"
-            )
+        self._check_shape(grid, counter.design)
         following = self.step + 1
         remedy = f"release the steps of stream {self.name!r} before it first"
         first = following if first_step is None else first_step
@@ -522,21 +543,48 @@ class Stream(JournalReader, Closing):
         n_known = min(len(grid), self.step + 1 - first)
         if not n_known:
             return self._release_new_steps(counter, grid, commit_input, commit_hook)
-        old = grid[:n_known]
-        stop = first + n_known
+        values = self._released_values(first, grid[:n_known], counter.design)
+        if n_known < len(grid):
+            fresh = self._release_new_steps(counter, grid[n_known:], commit_input, commit_hook)
+            values = np.concatenate([values, fresh.values])
+        return Releases(range(first, first + len(grid)), values, counter.design)
+
+    def _check_shape(self, grid: NDArray[np.int64], design: Design) -> None:
+        """Refuse inputs that are not one array of the stream's shape for each step.
+
+        The number of cells of a stream that finds its groups is not checked, because it grows.
+        """
+        step_shape = design.step_shape
+        shape = grid.shape[1:] if design.finds_cells else step_shape
+        if grid.ndim == 0 or grid.shape[1:] != shape or len(shape) != len(step_shape):
+            raise InvalidInputError(
+                f"inputs of stream {self.name!r} have shape {grid.shape}; it must be "
+                f"{('n', *step_shape)}: {_SHAPED}"
+            )
+
+    def _released_values(
+        self, first: int, old: NDArray[np.int64], design: Design
+    ) -> IntegersOrFloats:
+        """Return the journal's values of released steps, if their inputs are the same again.
+
+        Args:
+            first: number of the first of these steps.
+            old: the inputs that the caller gives for them.
+            design: the design of the stream at the last commit.
+
+        Raises:
+            InputChangedError: a step was released from another input.
+        """
+        stop = first + len(old)
         with self._database.transaction(write=False) as connection:
-            entries = journal.read(connection, self._row.id, first, stop, counter.design)
+            entries = journal.read(connection, self._row.id, first, stop, design)
         if entries.values.shape != old.shape:
             raise InputChangedError(
                 f"steps {first} to {stop - 1} were released from inputs of another shape than "
                 f"{old.shape[1:]}: give the inputs of the first call again"
             )
         journal.check_inputs(entries.input_digests, first, old, self._digest_key)
-        answer = entries.values
-        if n_known < len(grid):
-            fresh = self._release_new_steps(counter, grid[n_known:], commit_input, commit_hook)
-            answer = np.concatenate([answer, fresh.values])
-        return Releases(range(first, first + len(grid)), answer, counter.design)
+        return entries.values
 
     def _release_new_steps(
         self,
@@ -553,53 +601,68 @@ class Stream(JournalReader, Closing):
             commit_input: what is stored in the same transaction.
             commit_hook: see `commit`.
         """
+        self._prepare_counter(counter, grid)
+        try:
+            if (statistic := self.statistic) is not None:
+                totals = reveal(counter.totals_taken)
+                windows = reveal(counter.windows_with(grid))
+                refuse_unreadable_cells(statistic, counter.design, totals, windows)
+            fresh = self._add_noise(counter, grid)
+            self._write_transaction(
+                _Transaction(
+                    counter=counter,
+                    journal_rows=fresh.journal_rows,
+                    commit_input=commit_input,
+                    commit_hook=commit_hook,
+                )
+            )
+        except BaseException:
+            # Drop a counter that is ahead of the journal; it is read again when needed.
+            if counter.step != self.step:
+                self._counter_at_commit = None
+            raise
+        self._take_committed_steps(counter, fresh)
+        return fresh.releases
+
+    def _prepare_counter(self, counter: Counter, grid: NDArray[np.int64]) -> None:
+        """Give the counter the cells of new groups, and the stored noise of its next steps."""
         if counter.design.finds_cells:
             self._counter_at_commit = None  # with new cells the counter is ahead of the journal
             counter.widen(grid.shape[1], self._key)
         if len(grid) and counter is not self._counter_with_noise_table:
             self._counter_with_noise_table = counter
             counter.keep_noise(NoiseTable(self._database, self._row.id))
-        try:
-            if (statistic := self.statistic) is not None:
-                totals = reveal(counter.totals_taken)
-                windows = reveal(counter.windows_with(grid))
-                refuse_unreadable_cells(statistic, counter.design, totals, windows)
-            releases = counter.release_exact(grid)
-            std = counter.std_of(releases) if len(grid) else np.empty(0)
-            rows = [*journal.release_rows(self._row.id, releases, std, grid, self._digest_key)]
-            digest = ""
-            if rows:
-                digest = stream_rows.release_digest(
-                    self._key, self.name, counter.step, releases.values[-1]
-                )
-                rows[-1]["digest"] = digest
-            self._write_transaction(counter, rows, commit_input, commit_hook)
-        except BaseException:
-            # Drop a counter that is ahead of the journal; it is read again when needed.
-            if counter.step != self.step:
-                self._counter_at_commit = None
-            raise
+
+    def _add_noise(self, counter: Counter, grid: NDArray[np.int64]) -> _NewReleases:
+        """Advance the counter by new steps; return their releases, and what the journal keeps."""
+        releases = counter.release_exact(grid)
+        std = counter.std_of(releases) if len(grid) else np.empty(0)
+        rows = [*journal.release_rows(self._row.id, releases, std, grid, self._digest_key)]
+        digest = ""
+        if rows:
+            digest = stream_rows.release_digest(
+                self._key, self.name, counter.step, releases.values[-1]
+            )
+            rows[-1]["digest"] = digest
+        return _NewReleases(releases=releases, std=std, journal_rows=rows, digest=digest)
+
+    def _take_committed_steps(self, counter: Counter, fresh: _NewReleases) -> None:
+        """Go on from steps that are committed, and have the rollback guard record the last one."""
         self._counter_at_commit = counter
         self.step = counter.step
         self.design = counter.design
-        if rows:
-            self._record_digest(digest)
-            self._last_std = {self.step: float(std[-1])}
-        return releases
+        if fresh.journal_rows:
+            self._record_digest(fresh.digest)
+            self._last_std = {self.step: float(fresh.std[-1])}
 
-    def _write_transaction(
-        self,
-        counter: Counter,
-        rows: list[dict[str, Any]],
-        commit_input: CommitInput,
-        commit_hook: CommitHook | None,
-    ) -> None:
+    def _write_transaction(self, transaction: _Transaction) -> None:
         """Commit releases, and all that is stored with them, in one transaction.
 
         Raises:
             StateError: another copy of the state may have released these steps: the rollback guard
                 has recorded more than this state has, or cannot be written.
         """
+        commit_input = transaction.commit_input
         stored_facts = None
         if commit_input.public_facts is not None:
             stored_facts = stream_rows.PublicFacts.from_values(dict(commit_input.public_facts))
@@ -611,18 +674,18 @@ class Stream(JournalReader, Closing):
             row = self._lock_row(connection)
             # Another process may have moved it.
             self._guard = RollbackGuard(self._database, connection)
-            if rows:
-                self._reserve_in_guard(connection, counter.step)
-                journal.write(connection, rows)
-            if commit_hook is not None:
-                commit_hook(connection)
+            if transaction.journal_rows:
+                self._reserve_in_guard(connection, transaction.counter.step)
+                journal.write(connection, transaction.journal_rows)
+            if transaction.commit_hook is not None:
+                transaction.commit_hook(connection)
             self._write_contents(connection, contents, commit_input)
             if stored_facts is not None:
                 stored_facts.write(connection, self._row.id, self._stored_public_facts)
                 row["details"] = stored_facts.text
             row |= {
-                "step": counter.step,
-                "checkpoint": counter.checkpoint(),
+                "step": transaction.counter.step,
+                "checkpoint": transaction.counter.checkpoint(),
                 "forgotten": forgotten,
                 **late_row_stats._asdict(),
             }
@@ -631,8 +694,12 @@ class Stream(JournalReader, Closing):
         self._late_row_stats = late_row_stats
         self._forgotten = forgotten
         if stored_facts is not None:
-            self._stored_public_facts = stored_facts.text
-            self._public_facts = stored_facts.values()
+            self._take_public_facts(stored_facts)
+
+    def _take_public_facts(self, stored_facts: stream_rows.PublicFacts) -> None:
+        """Go on with public facts that are committed."""
+        self._stored_public_facts = stored_facts.text
+        self._public_facts = stored_facts.values()
 
     def _position(self) -> GuardPosition:
         """Return the progress of the stream at the last commit."""
@@ -797,6 +864,31 @@ def _counter_of_new_stream(
         name=name,
         contribution=contribution,
     )
+
+
+def _become_writer(connection: Connection, database: Database, name: str) -> StreamRow:
+    """Raise the writer epoch of a stream, so that the former writer stops; return its row.
+
+    Raises:
+        StreamMismatchError: the state has no such stream.
+    """
+    stream_rows.check_text_name(name)
+    # Drawn at random, so that two processes that begin from one number differ.
+    further = 1 + secrets.randbelow(2**32)
+    if not connection.execute(stream_rows.TAKE, name=name, further=further).rowcount:
+        raise stream_rows.no_such_stream(connection, database, name)
+    return stream_rows.find(connection, name)
+
+
+def _check_end_of_journal(connection: Connection, row: StreamRow) -> None:
+    """Refuse a stream whose journal has more or fewer steps than its row states."""
+    sql = "SELECT max(step) FROM counton_journal WHERE stream_id = :stream"
+    last = connection.value(sql, stream=row.id) or 0
+    if last != row.step:
+        raise StateError(
+            f"stream {row.name!r} is at step {row.step} but its journal ends at {last}: "
+            "the state was altered; restore it from a copy"
+        )
 
 
 def _refuse_wrong_bound(stream: Stream) -> None:

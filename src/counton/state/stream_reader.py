@@ -57,7 +57,7 @@ class JournalReader:
         database: Database,
         row: PublicRow,
         design: Design,
-        public_facts: Mapping[str, Any],
+        public_facts: Mapping[str, object],
         key: keyfile.KeySource,
     ) -> None:
         """Build a reader from a stream's database row."""

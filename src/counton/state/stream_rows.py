@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
 import numpy as np
-from numpy.typing import NDArray
 
+from counton.base.arrays import IntegersOrFloats
 from counton.base.errors import InvalidInputError, NoiseKeyError, StateError, StreamMismatchError
 from counton.base.exact import quote
 from counton.continual import Counter, Design
@@ -56,7 +56,7 @@ class PublicFacts(NamedTuple):
     names: Mapping[str, GroupNames]
 
     @classmethod
-    def from_values(cls, public_facts: Mapping[str, Any]) -> PublicFacts:
+    def from_values(cls, public_facts: Mapping[str, object]) -> PublicFacts:
         """Split public facts into a JSON text and the lists of group names."""
         if _NAMES in public_facts:
             raise InvalidInputError(
@@ -78,9 +78,9 @@ class PublicFacts(NamedTuple):
                 f"public_facts must consist of JSON values ({error}): convert them"
             ) from None
 
-    def values(self) -> dict[str, Any]:
+    def values(self) -> dict[str, object]:
         """Return the public facts from which this object was made."""
-        json_values: dict[str, Any] = json.loads(self.text)
+        json_values: dict[str, object] = json.loads(self.text)
         json_values.pop(_NAMES, None)
         return {**json_values, **self.names}
 
@@ -99,7 +99,7 @@ class PublicFacts(NamedTuple):
 _OF_FACT = "FROM counton_names WHERE stream_id = :stream AND fact = :fact"
 
 
-def read_public_facts(connection: Connection, stream_id: int, text: str) -> dict[str, Any]:
+def read_public_facts(connection: Connection, stream_id: int, text: str) -> dict[str, object]:
     """Return a stream's public facts from the JSON text and the stored names."""
     public_facts: dict[str, Any] = json.loads(text)
     for fact, summary in public_facts.pop(_NAMES, {}).items():
@@ -112,7 +112,7 @@ def read_public_facts(connection: Connection, stream_id: int, text: str) -> dict
 
 
 def _read_names(
-    connection: Connection, stream_id: int, fact: str, summary: Mapping[str, Any]
+    connection: Connection, stream_id: int, fact: str, summary: Mapping[str, object]
 ) -> GroupNames:
     """Return the stored names of a public fact; refuse others than the stream was created with."""
     with reading("the names of groups"):
@@ -123,7 +123,7 @@ def _read_names(
 
 
 def _blocks(
-    connection: Connection, stream_id: int, fact: str, summary: Mapping[str, Any]
+    connection: Connection, stream_id: int, fact: str, summary: Mapping[str, object]
 ) -> list[bytes]:
     every = f"SELECT names {_OF_FACT} ORDER BY part"
     rows = connection.rows(every, stream=stream_id, fact=fact)
@@ -223,7 +223,7 @@ def insert_stream(
 
 
 def with_unit(
-    spent_units: Iterable[ledger_rows.SpentUnit], design: Design, options: Mapping[str, Any]
+    spent_units: Iterable[ledger_rows.SpentUnit], design: Design, options: Mapping[str, object]
 ) -> Design:
     """Return a new stream's design with the ledger's name of its protected unit."""
     contribution_unit = default = design.contribution.unit
@@ -315,7 +315,7 @@ def check_text_name(name: object) -> None:
 TAKE = "UPDATE counton_streams SET writer_epoch = writer_epoch + :further WHERE name = :name"
 
 
-def release_digest(key: Key, name: str, step: int, value: NDArray[Any]) -> str:
+def release_digest(key: Key, name: str, step: int, value: IntegersOrFloats) -> str:
     """Return a keyed digest (HMAC-SHA256) of the values released at a step, for the rollback guard,
     the record of releases outside the state.
 

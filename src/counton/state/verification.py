@@ -16,7 +16,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -436,7 +435,7 @@ class _Recomputation:
             )
         else:
             self._checks.append(f"the privacy ledger states its guarantee: {design.guarantee}")
-        options: Mapping[str, Any] = {}
+        options: Mapping[str, object] = {}
         with suppress(ValueError):  # altered details are reported elsewhere
             options = defining_options_in(json.loads(self._row.details))
         window = (design.statistic or {}).get("window")

@@ -141,6 +141,17 @@ class Cells:
             return float(errors.decayed_halfwidths(self.std, factor, confidence_level))
         return errors.cell_halfwidth(*self.ends, confidence_level)
 
+    @cached_property
+    def _least_draws(self) -> int:
+        """A number of draws at full weight that a cell at least adds up."""
+        strategy = self.design.strategy
+        if checks_distributions(strategy):
+            return 1
+        # They have the variance of the cell.
+        variance = float(strategy.variance(self.ends[1], since=self.ends[0]))
+        (full,) = strategy.largest_reads(np.array([self.ends[1]])).tolist()
+        return max(int(variance / full**2 * (1 + 1e-9)), 1)
+
     def halfwidths(
         self, std: NDArray[np.float64], confidence_level: float = 0.95, read: int | None = None
     ) -> NDArray[np.float64]:
@@ -164,12 +175,7 @@ class Cells:
         strategy = self.design.strategy
         if not self.std:
             return np.zeros_like(std)
-        draws = 1
-        if not checks_distributions(strategy):
-            # A cell adds up at least as many draws at full weight as have its variance.
-            variance = float(strategy.variance(self.ends[1], since=self.ends[0]))
-            (full,) = strategy.largest_reads(np.array([self.ends[1]])).tolist()
-            draws = max(int(variance / full**2 * (1 + 1e-9)), 1)
+        draws = self._least_draws
         coarse = (1.0 if is_narrow(distribution) else 0.5) / distribution.std
         scaled_half = std * (cell_half / self.std + coarse)
         half = np.maximum(

@@ -44,6 +44,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from counton.base.arrays import IntegersOrFloats
 from counton.base.distributions import DiscreteLaplace
 from counton.base.errors import InvalidInputError, param
 from counton.privacy import ApproxDP, ContributionBound, PureDP
@@ -418,7 +419,7 @@ def noise_guarantee_of(guarantee: Any) -> PureDP:
     return PureDP(guarantee.epsilon)
 
 
-def first_shown(values: NDArray[np.int64], thresholds: NDArray[np.int64]) -> NDArray[np.int64]:
+def first_shown(values: IntegersOrFloats, thresholds: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return for each cell the first release whose count reaches the threshold; -1 if none does.
 
     Args:

@@ -214,7 +214,7 @@ class GridCells(TableStatistic):
                 f"there are {self.n_accumulators:,} cells, and at most {_MOST_CELLS:,} are "
                 "possible: take fewer columns or labels"
             )
-        self._protect(neighbours, unit, counts)
+        self._protect(neighbours, unit, counts=counts)
         self._measurement = Grid.from_dict(grid) if isinstance(grid, Mapping) else grid
         if self._measurement is not None:
             self.sources = self._measurement.sources

@@ -246,7 +246,7 @@ class Hierarchy(TableStatistic):
             )
         wanted_variances(self.tree, targets, relative=True)  # refuses invalid targets
         self.targets = None if targets is None else {k: float(std) for k, std in targets.items()}
-        self._protect(neighbours, unit, counts)
+        self._protect(neighbours, unit, counts=counts)
         if isinstance(measurement, Mapping):
             measurement = TreeStrategy.from_dict(measurement, self.tree)
         self._measurement = measurement

@@ -109,7 +109,7 @@ class TableStatistic(AccumulatorStatistic):
 
         return min(candidates, key=error)
 
-    def _protect(self, neighbours: Relation, unit: str | None, counts: bool = False) -> None:
+    def _protect(self, neighbours: Relation, unit: str | None, *, counts: bool = False) -> None:
         """Set the relation and the protected unit: an event, or with ``counts`` a count of it."""
         self.counts = self.counts_units = bool(counts)
         self.counts_rows = not counts

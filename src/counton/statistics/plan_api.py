@@ -273,12 +273,21 @@ def _checked_workload(workload: Any, series: str, of: Statistic | None) -> Recen
             f"{param('series', series)} and a workload are given; a workload says what is made "
             "accurate: leave series out"
         )
-    if of is not None and isinstance(workload, Decayed):
+    if of is not None and isinstance(workload, Decayed) and not _has_decayed_numbers(of):
         raise InvalidInputError(
-            "decayed sums are planned for counts and sums, and not for another statistic: leave of "
-            "out, or give Rolling"
+            "decayed sums are planned for counts, sums and averages, and not for another "
+            "statistic: leave of out, or give Rolling"
         )
     return check_workload(workload)
+
+
+def _has_decayed_numbers(statistic: Statistic) -> bool:
+    """Return whether the numbers of a statistic can be computed from decayed sums."""
+    from counton.statistics.average import Average
+    from counton.statistics.by_group import inner_of
+
+    inner = inner_of(statistic)
+    return isinstance(inner, Average) and inner.number is None
 
 
 class _AccuracyTarget(NamedTuple):

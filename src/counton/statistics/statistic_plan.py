@@ -21,6 +21,7 @@ from counton.strategies.participation import Norm, check_norm
 if TYPE_CHECKING:
     from counton.planning.planner import StreamOptions
     from counton.planning.plans import StreamPlan
+    from counton.strategies.workloads import Decayed
 
 #: The cost of computing cells on request, in words.
 _WHEN_ASKED = (
@@ -138,6 +139,7 @@ def halfwidths_of_plan(
     *,
     rows: int | None = None,
     over: int | None = None,
+    decay: Decayed | None = None,
 ) -> dict[str, float]:
     """Return the half-widths at a step under a plan's best strategy, by the name of the number;
     ``""`` if all are of one kind.
@@ -146,6 +148,7 @@ def halfwidths_of_plan(
         step: None: the last planned step.
         rows: up to the step; None: half-widths that depend on it are left out.
         over: number of last steps whose rows count; None: all.
+        decay: how fast the weights of steps fall, for numbers of decayed sums.
 
     >>> from counton import PureDP
     >>> from counton.statistics import Distinct
@@ -156,5 +159,5 @@ def halfwidths_of_plan(
     resolved = statistic.resolve_parameters(plan.guarantee, plan.horizon)
     of_cells = replace(plan.best, errors_of=ErrorsOf())
     return planned_halfwidths(
-        resolved, of_cells, step or plan.steps, confidence_level, rows=rows, over=over
+        resolved, of_cells, step or plan.steps, confidence_level, rows=rows, over=over, decay=decay
     )

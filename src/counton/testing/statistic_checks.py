@@ -314,11 +314,15 @@ def check_statistic_neighbours(
     ]
     for batched, stream in ((True, batches), (False, alone)):
         if stream:
-            _check_neighbours(statistic, stream, batched, unit_of)
+            _check_neighbours(statistic, stream, unit_of, batched=batched)
 
 
 def _check_neighbours(
-    statistic: Statistic, batches: Batches, batched: bool, unit_of: Callable[[Any], Hashable] | None
+    statistic: Statistic,
+    batches: Batches,
+    unit_of: Callable[[Any], Hashable] | None,
+    *,
+    batched: bool,
 ) -> None:
     steps = len(batches)
     whole = cell_changes(statistic, batches).reshape(steps, -1)

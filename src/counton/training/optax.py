@@ -166,7 +166,7 @@ class _Aggregate:
     ) -> tuple[Any, NoiseState]:
         """Return the sums of a step with their noise, divided, and the state after it."""
         del parameters
-        _check_updates(updates, state, self._per_example)
+        _check_updates(updates, state, per_example=self._per_example)
         if self._per_example:
             sums, rows, present = _clipped_sum(updates, self._noise.clip)
         else:
@@ -627,7 +627,7 @@ def _digest(arrays: list[Any]) -> Any:
     return total
 
 
-def _check_updates(updates: Any, state: NoiseState, per_example: bool) -> None:
+def _check_updates(updates: Any, state: NoiseState, *, per_example: bool) -> None:
     """Raise an error unless updates are gradients of the parameters that the state was made for.
 
     Args:

@@ -134,7 +134,7 @@ class PrivateSteps:
             for parameter in _parameters_of(optimizer)
         }
         trained = [listed.parameter for listed in self._listed.values() if listed.is_trained]
-        _check_trained(trained, names, clipped)
+        _check_trained(trained, names, clipped=clipped)
         self._parameters = _by_plain_name(trained, names)
         if noise.on_device:
             noise.bind(*map(generator_of, trained))
@@ -610,7 +610,7 @@ def _parameters_of(optimizer: Any) -> list[Any]:
     return [parameter for group in optimizer.param_groups for parameter in group["params"]]
 
 
-def _check_trained(trained: list[Any], names: Mapping[int, str], clipped: bool) -> None:
+def _check_trained(trained: list[Any], names: Mapping[int, str], *, clipped: bool) -> None:
     """Refuse parameters whose gradients of single examples would not be known.
 
     Args:

@@ -334,7 +334,7 @@ def _finder(
     return find
 
 
-def _read(decode: Callable[[Any], Any], block: Any) -> Any:
+def _read(decode: Callable[[Any], object], block: object) -> Any:
     """Return what ``decode`` reads of a block of names; raise `ValueError` if it is damaged."""
     damage: tuple[type[Exception], ...] = (ValueError,)
     if decode is not json.loads:

@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from functools import cached_property, lru_cache
-from typing import Any, ClassVar, overload
+from typing import ClassVar, overload
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -447,7 +447,7 @@ class Windows:
         """
         return math.inf if per is None else math.ceil(days_in(per) / days_in(self.every) - 1e-9)
 
-    def to_dict(self, *, local: bool = False) -> dict[str, Any] | None:
+    def to_dict(self, *, local: bool = False) -> dict[str, object] | None:
         """Return the windows as JSON values, the start in UTC or in local time."""
         start = self.local(self.start) if local else self.start.astimezone(UTC)
         return {
@@ -544,7 +544,7 @@ class RevisableWindows(Windows):
         return f"{self.n_revisions:,} more {several}"
 
     @override
-    def to_dict(self, *, local: bool = False) -> dict[str, Any] | None:
+    def to_dict(self, *, local: bool = False) -> dict[str, object] | None:
         return {**(super().to_dict(local=local) or {}), "versions": self.versions}
 
 
@@ -602,7 +602,7 @@ class SingleTableWindow(Windows):
         return 1
 
     @override
-    def to_dict(self, *, local: bool = False) -> dict[str, Any] | None:
+    def to_dict(self, *, local: bool = False) -> dict[str, object] | None:
         return None
 
     @override

@@ -3,11 +3,13 @@
 import math
 from itertools import pairwise
 
+import numpy as np
 import pytest
 from drawn_noise import CountedNoise
 
 from counton.base.errors import InvalidInputError
 from counton.strategies import KAry, SmoothBinary, sensitivity
+from counton.testing.node_noise import HashedNoise
 
 
 def changes(strategy: SmoothBinary) -> list[int]:
@@ -139,3 +141,21 @@ def test_bad_choices() -> None:
         SmoothBinary.best(0)
     with pytest.raises(InvalidInputError, match=r"horizon is 1\.5"):
         SmoothBinary.even(1.5)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "strategy",
+    [
+        SmoothBinary.best(20_000, 1),
+        SmoothBinary.even(20_000),
+        SmoothBinary(20_000, 40, 5),
+        SmoothBinary(20_000, 30, 24),
+        SmoothBinary.best(10**7, 2),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("steps", [range(1, 20_001), range(7777, 12_000)], ids=str)
+def test_noise_of_many_releases_is_that_of_few(strategy: SmoothBinary, steps: range) -> None:
+    table = HashedNoise((), 2**20)
+    in_parts = [strategy.noise(table, steps[at : at + 1000]) for at in range(0, len(steps), 1000)]
+    assert strategy.noise(table, steps).tolist() == np.concatenate(in_parts).tolist()

@@ -148,6 +148,16 @@ def test_overall_variances_of_long_horizon_are_those_of_releases() -> None:
     assert strategy.overall_variance("max") == pytest.approx(variances.max(), rel=1e-8)
 
 
+def test_estimates_of_long_horizon_are_close_and_leave_strategy_unchanged() -> None:
+    horizon = 2**17 + 1
+    strategy = NormalisedSqrt(horizon)
+    estimates = strategy.for_estimates().variance([1, 5000, horizon])
+    exact = NormalisedSqrt(horizon).variance([1, 5000, horizon])
+    assert estimates == pytest.approx(exact, rel=1e-8)
+    assert strategy.variance([1, 5000, horizon]).tolist() == exact.tolist()
+    assert strategy.for_estimates() == strategy
+
+
 @pytest.mark.parametrize("power", [1e-4, 0.3, 0.99, 1 - 1e-9])
 def test_discounted_sums_are_those_of_the_recurrence(power: float) -> None:
     """Over more numbers than are computed at a time."""

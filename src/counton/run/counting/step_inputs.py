@@ -116,7 +116,7 @@ class PlannedSteps:
 
     def transactions(
         self,
-        new_public_facts: Mapping[str, Any] | None = None,
+        new_public_facts: Mapping[str, object] | None = None,
         *,
         is_needed: bool = False,
         read_sums: ReadSums | None = None,
@@ -166,7 +166,7 @@ class PlannedSteps:
         *,
         is_first: bool,
         is_last: bool,
-        new_public_facts: Mapping[str, Any] | None = None,
+        new_public_facts: Mapping[str, object] | None = None,
     ) -> CommitInput:
         """Return the content of the transaction that releases some steps.
 

@@ -19,7 +19,7 @@ from counton.base.exact import name_alone
 from counton.base.private import Private, reveal
 from counton.io.files import EventFile
 from counton.io.input_paths import SEPARATORS
-from counton.io.sources import Rows, Source, UnreadableRowError, unreadable_errors
+from counton.io.sources import InputPart, Source, UnreadableRowError, unreadable_errors
 from counton.io.timestamps import moments
 from counton.job.common_options import Job
 from counton.run.new_job.column_contents import (
@@ -266,17 +266,17 @@ def _read_beginning(source: Source, most_unreadable: int) -> _Beginning:
     has_csv = False
     frames: list[pl.DataFrame] = []
     not_utf8: list[tuple[str, int]] = []
-    for part in source.parts:
+    for input_part in source.parts:
         if bytes_left <= 0:
             is_whole = False
             break
-        if isinstance(part, EventFile) and part.kind != "parquet":
-            part, is_all_of_it, n_bytes = part.beginning(bytes_left)
+        if isinstance(input_part, EventFile) and input_part.kind != "parquet":
+            input_part, is_all_of_it, n_bytes = input_part.beginning(bytes_left)
             is_whole = is_whole and is_all_of_it
             bytes_left -= n_bytes
-        has_csv |= isinstance(part, EventFile) and part.kind == "csv"
+        has_csv |= isinstance(input_part, EventFile) and input_part.kind == "csv"
         try:
-            rows, n_not_utf8 = _rows_of(part, names, most_unreadable)
+            rows, n_not_utf8 = _rows_of(input_part, names, most_unreadable)
         except UnreadableRowError as error:
             if len(names) > 1:
                 raise
@@ -286,7 +286,7 @@ def _read_beginning(source: Source, most_unreadable: int) -> _Beginning:
             ) from error
         frames.append(rows)
         if n_not_utf8:
-            not_utf8.append((part.name, n_not_utf8))
+            not_utf8.append((input_part.name, n_not_utf8))
     # In one chunk: polars nests a call of Python for each chunk, up to a recursion error.
     sample = pl.concat(frames, how="diagonal_relaxed").rechunk()
     return _Beginning(sample, is_whole, has_csv, tuple(not_utf8))
@@ -314,7 +314,7 @@ def _time_columns(
     return tuple(sorted(times, key=lambda column: bool(_OTHER_TIMES.search(column.name))))
 
 
-def _rows_of(part: Rows, names: Sequence[str], most: int) -> tuple[pl.DataFrame, int]:
+def _rows_of(input_part: InputPart, names: Sequence[str], most: int) -> tuple[pl.DataFrame, int]:
     """Return the first rows of a source, in which unreadable rows are left empty, and how many of
     them have bytes that are not UTF-8.
 
@@ -322,20 +322,20 @@ def _rows_of(part: Rows, names: Sequence[str], most: int) -> tuple[pl.DataFrame,
         InvalidInputError: over ``most`` rows, or half of the first rows, are unreadable.
     """
     try:
-        return _first_rows(part, names), 0
+        return _first_rows(input_part, names), 0
     except unreadable_errors() as error:
-        raise part.unreadable(error) from error
+        raise input_part.unreadable(error) from error
     except UnreadableRowError:
-        sifted = part.sift(names, most)  # a run sets these rows aside
+        sifted = input_part.sift(names, most)  # a run sets these rows aside
         rows = _first_rows(sifted, names)
         if 2 * len(sifted.unread) > rows.height:
             raise
         return rows, sifted.n_not_utf8
 
 
-def _first_rows(part: Rows, names: Sequence[str]) -> pl.DataFrame:
-    present = [name for name in names if name in part.columns()]
-    frame = part.frame(present)
+def _first_rows(input_part: InputPart, names: Sequence[str]) -> pl.DataFrame:
+    present = [name for name in names if name in input_part.columns()]
+    frame = input_part.frame(present)
     types = frame.collect_schema()
     flat = [name for name in present if not (types[name].is_nested() or types[name] == pl.Object)]
     return frame.select(flat).head(_SAMPLE_ROWS + 1).collect(engine="streaming")

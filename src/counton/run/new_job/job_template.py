@@ -14,7 +14,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from counton.base.errors import InvalidInputError, param
 from counton.base.lengths import Length
@@ -53,7 +53,7 @@ _MOST_WINDOWS = 100_000
 _WAIT = "2h"
 
 #: Options that the user stated, by name, including ``events`` and ``state``.
-JobValues: TypeAlias = Mapping[str, Any]
+JobValues: TypeAlias = Mapping[str, object]
 
 
 def job_of(values: JobValues) -> CountJob:
@@ -93,7 +93,7 @@ def complete_job(values: JobValues, look: FirstLook) -> CountJob:
     job = job_of(values)
     time_columns = {column.name: column for column in look.times}
     path = path_of(job.events)
-    defaults: dict[str, Any] = {"missing_values": "drop"}
+    defaults: dict[str, object] = {"missing_values": "drop"}
     if look.separator != ",":
         defaults["separator"] = look.separator
     if look.decimal == ",":
@@ -415,7 +415,13 @@ def with_examples(job: Job, missing: Collection[str], look: FirstLook) -> tuple[
         if job.until is None and "start" in asked and are_old(with_time, look):
             asked.append("until")
         start = start_of_old_rows(with_time, look) or start
-    examples: dict[str, Any] = {**_USUAL, **form, "start": start, "time": time, "until": LATEST_ROW}
+    examples: dict[str, object] = {
+        **_USUAL,
+        **form,
+        "start": start,
+        "time": time,
+        "until": LATEST_ROW,
+    }
     if str(time) in look.window_by_time:
         examples["every"] = look.window_by_time[str(time)]
     every = job.every or job.value_of("contribution_period")

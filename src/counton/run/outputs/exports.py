@@ -12,7 +12,7 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from counton.base.arguments import check_text
 from counton.base.errors import InvalidInputError, StateRolledBackError, StreamMismatchError, param
@@ -438,7 +438,7 @@ def publish_new(
 
 def _published_rows(
     numbers: ReleaseData, steps: range, *, is_sqlite: bool
-) -> Iterator[tuple[Any, ...]]:
+) -> Iterator[tuple[object, ...]]:
     """Yield the published rows of some steps, with the columns of the published tables.
 
     Args:

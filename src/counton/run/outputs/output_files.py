@@ -201,7 +201,7 @@ def escape_formulas(rows: pl.LazyFrame) -> pl.LazyFrame:
 def write_table(
     table: pl.DataFrame | pl.LazyFrame,
     path: Path,
-    facts: Mapping[str, Any] | None = None,
+    facts: Mapping[str, object] | None = None,
 ) -> None:
     """Write a table as Parquet, CSV or JSON, by the ending of its name.
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from counton.base.arrays import IntegersOrFloats
 from counton.base.private import reveal
 from counton.continual.intervals import LEVEL, check_confidence_level
 from counton.results.display import DisplaySelection, with_shown_groups
@@ -22,7 +23,7 @@ from counton.state.stream_reader import JournalReader
 from counton.statistics.discovery import first_shown
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    pass
 
 #: Most values that are read together, for groups that were found in the rows.
 _VALUES_AT_A_TIME = 2**22
@@ -136,7 +137,7 @@ def _read_found_groups(
     chunks = [steps[begin : begin + size] for begin in range(0, len(steps), size)]
 
     @lru_cache(maxsize=1)
-    def values_of(chunk: range) -> NDArray[Any]:
+    def values_of(chunk: range) -> IntegersOrFloats:
         return np.asarray(stream.releases(chunk.start, chunk.stop).values)
 
     first_step = np.full(len(names), -1, np.int64)

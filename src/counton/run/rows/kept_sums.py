@@ -49,7 +49,7 @@ def may_keep(prepared: PreparedRun, source: Source) -> bool:
     spec = prepared.spec
     return (
         type(source) is Source
-        and all(type(part) is EventFile for part in source.parts)
+        and all(type(input_part) is EventFile for input_part in source.parts)
         and not spec.terms.chooses_rows
         and not spec.discovers_groups
         and _are_bad_rows_refused(prepared.options.policies)
@@ -103,7 +103,7 @@ class ReadSums:
             return None
         try:
             digest = _digest(self.prepared, source)
-            is_other = any(part.has_changed() for part in source.parts)
+            is_other = any(input_part.has_changed() for input_part in source.parts)
         except (InvalidInputError, OSError):  # a file that was read whole is gone by now
             return None
         if is_other:

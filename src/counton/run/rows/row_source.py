@@ -256,11 +256,11 @@ def check_rows(source: Source, spec: StreamSpec, *, is_new_stream: bool) -> Sour
     if is_new_stream and are_joined and isinstance(groups, Declared):
         refuse_groups_of_fewer_columns(groups.declared, groups.column)
     columns = columns_of(spec).names
-    part = source.parts[0]
-    if part.columns():
-        part.check_columns(part.of_file(columns))
-    if is_new_stream and isinstance(part, EventFile):  # only its header is read
-        part.scan(columns)
+    input_part = source.parts[0]
+    if input_part.columns():
+        input_part.check_columns(input_part.of_file(columns))
+    if is_new_stream and isinstance(input_part, EventFile):  # only its header is read
+        input_part.scan(columns)
     return source
 
 

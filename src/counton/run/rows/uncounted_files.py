@@ -14,7 +14,7 @@ from counton.base.errors import InputChangedError, InvalidInputError, param
 from counton.base.private import Private, reveal
 from counton.io.bad_rows import change_error
 from counton.io.remote_rows import RemoteRows
-from counton.io.sources import Rows, Source
+from counton.io.sources import InputPart, Source
 from counton.run.spec.terms import InputKind, NewRows, Snapshot
 
 #: Function that returns whether a stream has counted the file with a digest.
@@ -35,7 +35,7 @@ class UncountedFiles:
 
     name: str
     number: int = 1
-    new: Mapping[str, Rows] = field(default_factory=dict)
+    new: Mapping[str, InputPart] = field(default_factory=dict)
     is_duplicate: bool = False
     known_names: frozenset[str] = frozenset()
 
@@ -43,9 +43,9 @@ class UncountedFiles:
     def digests(self) -> Sequence[str]:
         """Digests of bytes and names under which the state keeps that they are counted."""
         names = [
-            _name_digest(part)
-            for part in self.new.values()
-            if part.path_without_compression is not None
+            _name_digest(input_part)
+            for input_part in self.new.values()
+            if input_part.path_without_compression is not None
         ]
         return (*self.new, *(name for name in dict.fromkeys(names) if name not in self.known_names))
 
@@ -97,11 +97,11 @@ def leave_out_counted_files(
     if not are_several and len(files.parts) == 1:  # it is hashed after its rows are read
         return source
     by_digest = _by_digest(files.parts, columns)
-    new = {digest: part for digest, part in by_digest.items() if not is_counted(digest)}
+    new = {digest: input_part for digest, input_part in by_digest.items() if not is_counted(digest)}
     if are_several:
         _refuse_other_bytes(new, is_counted)
     read = list((new or by_digest).values())
-    left_out = [part for part in files.parts if part not in read]
+    left_out = [input_part for input_part in files.parts if input_part not in read]
     return Private(files.without(left_out)) if left_out else source
 
 
@@ -136,21 +136,25 @@ def recognise_files(
         and (is_new_rows or files.may_grow)
     ):
         by_digest = _by_digest(files.parts, columns)
-        new = {digest: part for digest, part in by_digest.items() if not is_counted(digest)}
-        counted = [part for digest, part in by_digest.items() if digest not in new]
+        new = {
+            digest: input_part for digest, input_part in by_digest.items() if not is_counted(digest)
+        }
+        counted = [input_part for digest, input_part in by_digest.items() if digest not in new]
         if is_new_rows and new and counted and has_rows:
             raise _counted_already(counted[0])
         names = {
-            _name_digest(part) for part in new.values() if part.path_without_compression is not None
+            _name_digest(input_part)
+            for input_part in new.values()
+            if input_part.path_without_compression is not None
         }
         known_names = frozenset(name for name in names if is_counted(name))
         is_duplicate = is_new_rows and not new
         recognised = replace(
             recognised, new=new, is_duplicate=is_duplicate, known_names=known_names
         )
-    for part in files.parts:
-        if part.has_changed():
-            raise change_error(part)
+    for input_part in files.parts:
+        if input_part.has_changed():
+            raise change_error(input_part)
     return recognised
 
 
@@ -169,35 +173,37 @@ def refuse_counted_meanwhile(
         InputChangedError: there is one.
         InvalidInputError: there is one of the same name, and with other bytes.
     """
-    for digest, part in files.new.items():
+    for digest, input_part in files.new.items():
         if is_counted(digest):
-            raise _counted_already(part)
+            raise _counted_already(input_part)
     if are_several:
         _refuse_other_bytes(files.new, is_counted)
 
 
-def _counted_already(part: Rows) -> InputChangedError:
-    return InputChangedError(f"{part.name} has been counted already; {part.remedy_if_counted}")
+def _counted_already(input_part: InputPart) -> InputChangedError:
+    return InputChangedError(
+        f"{input_part.name} has been counted already; {input_part.remedy_if_counted}"
+    )
 
 
-def _refuse_other_bytes(new: Mapping[str, Rows], is_counted: IsCounted) -> None:
-    for part in new.values():
-        if part.path_without_compression is not None and is_counted(_name_digest(part)):
+def _refuse_other_bytes(new: Mapping[str, InputPart], is_counted: IsCounted) -> None:
+    for input_part in new.values():
+        if input_part.path_without_compression is not None and is_counted(_name_digest(input_part)):
             raise InvalidInputError(
-                f"{part.name} was counted with other bytes, and its rows would count a second "
-                "time. Put the file back as it was counted, or leave it out. If all its rows are "
-                "new, give it another name. To correct wrong rows, begin a new stream "
+                f"{input_part.name} was counted with other bytes, and its rows would count a "
+                "second time. Put the file back as it was counted, or leave it out. If all its "
+                "rows are new, give it another name. To correct wrong rows, begin a new stream "
                 f"({param('stream')}) over all files"
             )
 
 
-def _by_digest(parts: Sequence[Rows], columns: Sequence[str]) -> dict[str, Rows]:
-    by_digest: dict[str, Rows] = {}
-    for part in parts:
-        by_digest.setdefault(f"sha256:{part.digest(columns)}", part)
+def _by_digest(parts: Sequence[InputPart], columns: Sequence[str]) -> dict[str, InputPart]:
+    by_digest: dict[str, InputPart] = {}
+    for input_part in parts:
+        by_digest.setdefault(f"sha256:{input_part.digest(columns)}", input_part)
     return by_digest
 
 
-def _name_digest(part: Rows) -> str:
-    path = str(part.path_without_compression).encode("utf-8", "backslashreplace").decode()
+def _name_digest(input_part: InputPart) -> str:
+    path = str(input_part.path_without_compression).encode("utf-8", "backslashreplace").decode()
     return f"name:{path}"

@@ -117,7 +117,7 @@ def normal_form(job: Job) -> Job:
     """
     refuse_without_form(job)
     timezone = job.timezone or "UTC"
-    normal: dict[str, Any] = {"timezone": timezone}
+    normal: dict[str, object] = {"timezone": timezone}
     if not job.expiring:
         strategy = own_strategy(job.strategy)
         normal["strategy"] = strategy or job.strategy or "auto"

@@ -15,7 +15,7 @@ from counton.continual import Design
 from counton.continual.node_distribution import distribution_for
 from counton.job.common_options import Job
 from counton.planning.least_privacy import least_guarantee
-from counton.planning.planner import ranked_designs
+from counton.planning.planner import StreamRequest, ranked_designs
 from counton.privacy import ZCDP, ApproxDP, ContributionBound, Guarantee
 from counton.run.spec.parsing import (
     normal_form,
@@ -288,12 +288,12 @@ def _best_strategy(
     if terms.series == "period-to-date" and horizon is not None and name == "auto":
         # Each step alone: the best strategy for short periods.
         further_strategies = [KAry(horizon, horizon + 1, subtraction=False)]
-    ranked, _ = ranked_designs(
-        horizon,
-        terms.loss,
-        terms.metric,
+    request = StreamRequest(
+        horizon=horizon,
+        guarantee=terms.loss,
         contribution=contribution,
         shape=shape,
+        metric=terms.metric,
         strategies=None if name == "auto" else (name,),
         release=release,
         simple=terms.is_simple or sums_of_draws or isinstance(windowing, SingleTable),
@@ -302,6 +302,7 @@ def _best_strategy(
         also=further_strategies,
         workload=terms.workload,
     )
+    ranked, _ = ranked_designs(request)
     if further_strategies:
         return _best_for_periods(terms, ranked)
     if sums_of_draws:
@@ -339,12 +340,13 @@ def _own_strategy(
     horizon = terms.windowing.horizon
     assert strategy.horizon == horizon
     assert strategy.facts.release == release
-    ranked, _ = ranked_designs(
-        horizon,
-        terms.loss,
+    request = StreamRequest(
+        horizon=horizon,
+        guarantee=terms.loss,
         contribution=contribution,
         shape=shape,
         strategies=[strategy],
         release=release,
     )
+    ranked, _ = ranked_designs(request)
     return ranked[0].strategy

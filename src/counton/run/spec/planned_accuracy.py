@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -203,7 +203,7 @@ def halfwidths_at(
     rows: int | None = None,
     windows: int | None = None,
     over: int | None = None,
-    ask: Sequence[Any] | None = None,
+    ask: Sequence[object] | None = None,
 ) -> dict[str, tuple[float, ...]]:
     """Return half-widths of released numbers at some steps, by the name of the number.
 

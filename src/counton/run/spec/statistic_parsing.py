@@ -262,7 +262,7 @@ def job_of_member(member: Section) -> Job:
     return model_of(statistic).model_construct(statistic=statistic, **options)
 
 
-def _required(value: Any) -> Any:
+def _required(value: object) -> Any:
     """Return the value of an option without which the statistic was refused before."""
     assert value is not None
     return value
@@ -299,7 +299,7 @@ def fit_targets_of_hierarchy(job: HierarchyJob, half_widths: Mapping[str, float]
 
 
 # ------------------------------------------------------------------------------------ normal form
-def normal_options(job: Job) -> dict[str, Any]:
+def normal_options(job: Job) -> dict[str, object]:
     """Return those options of a statistic that may be written in several forms, in their normal
     form.
 
@@ -307,7 +307,7 @@ def normal_options(job: Job) -> dict[str, Any]:
     >>> normal_options(MomentsJob(state="s.db", columns="a, b", bounds="0:9,-0.50:2"))
     {'bounds': ('0:9', '-0.5:2')}
     """
-    normal: dict[str, Any] = {}
+    normal: dict[str, object] = {}
     bounds = job.value_of("bounds")
     if bounds is not None:
         normal["bounds"] = tuple(map(_exact_pair, bounds))
@@ -334,7 +334,7 @@ def _normal_member(member: Section) -> Section:
 
 
 @singledispatch
-def normal_domain(job: Job) -> Any:
+def normal_domain(job: Job) -> object:
     """Return the stated domain of a job in its normal form: the names of declared groups.
 
     Raises:
@@ -346,7 +346,7 @@ def normal_domain(job: Job) -> Any:
 
 
 @normal_domain.register
-def leaves_of_tree(job: HierarchyJob) -> Any:
+def leaves_of_tree(job: HierarchyJob) -> object:
     """Return the labels of the leaves of a tree, by level."""
     refuse_counts(job.groups, job.count_column)
     levels = list(job.levels or ())
@@ -375,7 +375,7 @@ def _table_of_frame(frame: Any, levels: Sequence[str]) -> pl.DataFrame:
 
 
 @normal_domain.register
-def values_of_columns(job: ContingencyJob) -> Any:
+def values_of_columns(job: ContingencyJob) -> object:
     """Return the possible values of each column."""
     refuse_counts(job.groups, job.count_column)
     values = values_of(job.groups, list(job.columns or ()))
@@ -383,7 +383,7 @@ def values_of_columns(job: ContingencyJob) -> Any:
 
 
 @normal_domain.register
-def cells_of_line(job: RangesJob) -> Any:
+def cells_of_line(job: RangesJob) -> object:
     """Return the names of the cells of a line."""
     refuse_counts(job.groups, job.count_column)
     domain: Any = () if job.groups is None else job.groups
@@ -400,7 +400,7 @@ def parse_display(value_of: Callable[[str], Any]) -> DisplaySelection:
     Raises:
         InvalidInputError: an option has a wrong value.
     """
-    ask: tuple[Any, ...] | None = None
+    ask: tuple[object, ...] | None = None
     shares = value_of("shares")
     intervals = value_of("ask")
     if shares is not None:

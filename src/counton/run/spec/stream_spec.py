@@ -76,12 +76,12 @@ _PUBLIC_NOTES = {"marks": "notes", "ended": "closed_at_step", "withdrawn": "with
 _NOTES_DURING_RUNS = ("marks", "withdrawn")
 
 
-def is_made_by_job(public_facts: Mapping[str, Any]) -> bool:
+def is_made_by_job(public_facts: Mapping[str, object]) -> bool:
     """Return whether a job made the stream with these public facts."""
     return public_facts.get("kind") == STREAM_FORMAT
 
 
-def without_public_notes(public_facts: Mapping[str, Any]) -> dict[str, Any]:
+def without_public_notes(public_facts: Mapping[str, object]) -> dict[str, object]:
     """Return the public facts of a stream without the notes that may change during a run.
 
     That the stream was closed is no such note.
@@ -164,7 +164,7 @@ class StreamSpec:
             **self.public_notes(),
         }
 
-    def public_notes(self) -> dict[str, Any]:
+    def public_notes(self) -> dict[str, object]:
         """Return those facts that may change without the stream's key, because its MAC does not
         cover them: notes, the end of the stream, and the words of a withdrawal.
         """
@@ -172,7 +172,7 @@ class StreamSpec:
             fact: _to_json(getattr(self, attribute)) for fact, attribute in _PUBLIC_NOTES.items()
         }
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """Return the whole spec as JSON values."""
         public_facts = self.public_facts()
         domain = public_facts["groups"]
@@ -302,7 +302,7 @@ class StreamSpec:
         names = names_in_scope(type(job), REMEMBERED)
         return job.with_options(**{name: filled.value_of(name) for name in names})
 
-    def _remembered_options(self, model: type[Job]) -> dict[str, Any]:
+    def _remembered_options(self, model: type[Job]) -> dict[str, object]:
         """Return the remembered options as values of a model."""
         parsed = parse_options(model, self.remembered)
         return {name: parsed.value_of(name) for name in self.remembered}
@@ -447,7 +447,7 @@ def _discovers(name: str, value: object) -> bool:
     return name == "unlisted_groups" and value == "discover"
 
 
-def _stated_in(job: Job, *scopes: OptionScope) -> dict[str, Any]:
+def _stated_in(job: Job, *scopes: OptionScope) -> dict[str, object]:
     names = names_in_scope(type(job), *scopes)
     return {name: job.value_of(name) for name in names if job.has_stated(name)}
 
@@ -456,8 +456,8 @@ class Difference(NamedTuple):
     """An option that a job (here) states otherwise than its stream (there) has it."""
 
     option: str
-    here: Any
-    there: Any
+    here: object
+    there: object
 
     @property
     def is_allowed(self) -> bool:
@@ -476,7 +476,7 @@ class Difference(NamedTuple):
         )
 
 
-def _mean_the_same(here: Any, there: Any) -> bool:
+def _mean_the_same(here: object, there: object) -> bool:
     """Return whether two values of an option mean the same, also if one was read from JSON."""
     if isinstance(here, StreamStrategy) or isinstance(there, StreamStrategy):
         return bool(here == there)
@@ -560,7 +560,7 @@ def amend_public_notes(
         ConcurrentWriterError: another process holds the lock.
     """
 
-    def change_facts(step: int) -> dict[str, Any]:
+    def change_facts(step: int) -> dict[str, object]:
         reader = store.reader(name)
         changed = change(StreamSpec.of_stream(reader), step)
         return {**reader.public_facts, **changed.public_notes()}
@@ -586,7 +586,7 @@ def refuse_differences(spec: StreamSpec, job: Job, name: str) -> None:
         )
 
 
-def _short_text(value: Any) -> str:
+def _short_text(value: object) -> str:
     if value is None or value is False:
         return "without it"
     if value is True:
@@ -599,13 +599,13 @@ def _short_text(value: Any) -> str:
     return words if len(words) <= _LONGEST_VALUE else f"{words[:_LONGEST_VALUE]}..."
 
 
-def _groups_in_blocks(domain: Any) -> Any:
+def _groups_in_blocks(domain: Any) -> object:
     """Return names of groups as `GroupNames`; leaves and values of columns as they are."""
     is_names = domain is not None and not isinstance(domain, Mapping)
     return GroupNames(domain) if is_names else domain
 
 
-def _to_json(value: Any) -> Any:
+def _to_json(value: object) -> object:
     """Return the value of an option as JSON, from which its model makes the same value again."""
     if isinstance(value, Fraction):
         return text(value)
@@ -637,7 +637,7 @@ def _to_json(value: Any) -> Any:
     return value
 
 
-def _without_folder(name: str, value: Any) -> Any:
+def _without_folder(name: str, value: Any) -> object:
     """Return the value of an option such that it does not depend on the working folder."""
     if name in _FILES:
         return os.path.abspath(value)

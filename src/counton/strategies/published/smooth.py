@@ -41,6 +41,10 @@ from counton.strategies.strategy import (
 
 #: A noise table stores the number of a level in one byte.
 LARGEST_HEIGHT = 256
+#: Lowest bits of a leaf's index whose trees are computed together, and the number of releases from
+#: which on this is quicker.
+_LOW_BITS = 8
+_MANY = 2**12
 #: Number of candidates with the same number of zeros.
 _OF_EACH_ZEROS = 8
 
@@ -308,25 +312,115 @@ class SmoothBinary(StreamStrategy):
             steps: consecutive steps, from 1 on.
         """
         stop = check_window(self, steps).stop
-        ranks_type: type[np.integer[Any]] = (
-            np.int32 if stop < 2**31 else np.int64
-        )  # narrow ones stay in the cache
         ranks = range(steps.start, max(stop, steps.start))
+        ranks_type = np.int32 if stop < 2**31 else np.int64  # narrow ones stay in the cache
         prefixes = Prefixes.of_all(ranks, self.zeros, ranks_type)
         sums = np.zeros((len(prefixes.begins), *field.shape), np.int64)
-        for bit in reversed(range(self.height)):
-            ways = (
-                _ways_below(bit, self.zeros).clip(max=np.iinfo(ranks_type).max).astype(ranks_type)
+        if len(ranks) < _MANY or math.prod(field.shape) != 1 or self.height <= _LOW_BITS:
+            return self._add_bits(field, ranks.start, prefixes, sums, range(self.height))[1]
+        high_bits = range(_LOW_BITS, self.height)
+        prefixes, sums = self._add_bits(field, ranks.start, prefixes, sums, high_bits)
+        # Some leaves of the first and of the last prefix may be left out.
+        inner = slice(1, len(sums) - 1)
+        begin = prefixes.leaves_before(1)
+        end = prefixes.leaves_before(inner.stop)
+        released = np.empty((len(ranks), *field.shape), np.int64)
+        for part, leaves in (
+            (slice(0, 1), slice(0, begin)),
+            (slice(inner.stop, None), slice(end, None)),
+        ):
+            rank = ranks.start + (leaves.start or 0)
+            low_bits = range(_LOW_BITS)
+            cut = prefixes.only(part)
+            released[leaves] = self._add_bits(field, rank, cut, sums[part], low_bits)[1]
+        self._add_low_bits(
+            field,
+            ranks.start + begin,
+            prefixes.zeros[inner],
+            sums.reshape(-1)[inner],
+            released.reshape(-1)[begin:end],
+        )
+        return released
+
+    def _add_low_bits(
+        self,
+        field: NodeNoise,
+        rank: int,
+        zeros: NDArray[np.integer[Any]],
+        sums: NDArray[np.int64],
+        released: NDArray[np.int64],
+    ) -> None:
+        """Write the noise of all leaves of some prefixes of all but the lowest bits.
+
+        Prefixes with equally many zeros left have equal trees below them, so they are computed
+        together.
+
+        Args:
+            field: source of the noise of nodes, of one number each.
+            rank: rank of the first leaf.
+            zeros: the number of zeros among the lowest bits, by prefix.
+            sums: the noise of nodes above the lowest bits, by prefix.
+            released: the noise of the leaves, which is written.
+        """
+        trees = _trees_below()
+        first_leaf = unrank(self.height, self.zeros, rank)
+        leaves_of = np.array([len(tree.ranks) for tree in trees])[zeros]
+        starts = np.cumsum(leaves_of) - leaves_of
+        groups = [np.flatnonzero(zeros == number) for number in range(len(trees))]
+        sums_by_group = [sums[group][None] for group in groups]
+        for bit in reversed(range(_LOW_BITS)):
+            ones_of = np.array([len(tree.levels[bit].parents_of_ones) for tree in trees])[zeros]
+            ends = np.cumsum(ones_of)
+            begins = ends - ones_of
+            index = self._place(first_leaf, bit)
+            drawn = np.empty(int(ends[-1]), np.int64)
+            size = nodes_per_chunk(field.shape, 2**16)
+            for begin in range(0, len(drawn), size):
+                stop = min(begin + size, len(drawn))
+                drawn[begin:stop] = field.run(bit, range(index + begin, index + stop)).reshape(-1)
+            for number, (tree, group) in enumerate(zip(trees, groups, strict=True)):
+                if not len(group):
+                    continue
+                level = tree.levels[bit]
+                above = sums_by_group[number]
+                first = len(level.parents_of_zeros)
+                count = len(level.parents_of_ones)
+                below = np.empty((first + count, len(group)), np.int64)
+                above.take(level.parents_of_zeros, axis=0, out=below[:first], mode="clip")
+                above.take(level.parents_of_ones, axis=0, out=below[first:], mode="clip")
+                below[first:] += drawn.take(begins[group] + np.arange(count)[:, None])
+                sums_by_group[number] = below
+        for tree, group, below in zip(trees, groups, sums_by_group, strict=True):
+            released[starts[group] + tree.ranks[:, None]] = below
+
+    def _add_bits(
+        self,
+        field: NodeNoise,
+        rank: int,
+        prefixes: Prefixes,
+        sums: NDArray[np.int64],
+        bits: range,
+    ) -> tuple[Prefixes, NDArray[np.int64]]:
+        """Return prefixes of leaves with more bits, and the noise of their nodes.
+
+        Args:
+            field: source of the noise of nodes.
+            rank: rank of the first leaf.
+            prefixes: prefixes of all higher bits.
+            sums: their noise.
+            bits: the bits that are added.
+        """
+        for bit in reversed(bits):
+            prefixes, parents, ones = prefixes.split(
+                _narrow_ways_below(bit, self.zeros, prefixes.begins.dtype)
             )
-            prefixes, parents, ones = prefixes.split(ways)
             if parents is not None:
                 sums = sums[parents]
             (read,) = ones.nonzero()
             if len(read):
-                rank = steps.start + prefixes.leaves_before(int(read[0]))
-                leaf = unrank(self.height, self.zeros, rank)
+                leaf = unrank(self.height, self.zeros, rank + prefixes.leaves_before(int(read[0])))
                 _add_nodes(sums, read, field, bit, self._place(leaf, bit))
-        return sums
+        return prefixes, sums
 
 
 def _add_nodes(
@@ -350,6 +444,55 @@ def _add_nodes(
                 sums[row] += noise
         else:
             sums[chunk] += drawn
+
+
+class _LevelBelow(NamedTuple):
+    """One bit more of all prefixes in a tree below a prefix: first those with a 0, then with a 1.
+
+    Attributes:
+        parents_of_zeros: the place of the shorter prefix of each prefix that ends in 0.
+        parents_of_ones: likewise for each that ends in 1, in increasing order.
+    """
+
+    parents_of_zeros: NDArray[np.int64]
+    parents_of_ones: NDArray[np.int64]
+
+
+class _TreeBelow(NamedTuple):
+    """The leaves below a prefix without the lowest bits, of which a number are 0.
+
+    Attributes:
+        ranks: rank of each leaf, in the order of the lowest level.
+        levels: by bit, from the lowest.
+    """
+
+    ranks: NDArray[np.int64]
+    levels: tuple[_LevelBelow, ...]
+
+
+@lru_cache(maxsize=1)
+def _trees_below() -> tuple[_TreeBelow, ...]:
+    """Return the trees of `_LOW_BITS` bits, by the number of zeros among these.
+
+    >>> [len(tree.ranks) for tree in _trees_below()]
+    [1, 8, 28, 56, 70, 56, 28, 8, 1]
+    """
+    trees = []
+    for number in range(_LOW_BITS + 1):
+        prefixes = Prefixes.of_all(range(math.comb(_LOW_BITS, number)), number)
+        places = np.zeros(1, np.int64)  # of the prefixes in increasing order
+        levels = []
+        for bit in reversed(range(_LOW_BITS)):
+            prefixes, parents, is_one = prefixes.split(_ways_below(bit, number))
+            above = places if parents is None else places[parents]
+            zeros = np.flatnonzero(~is_one)
+            ones = np.flatnonzero(is_one)
+            levels.append(_LevelBelow(above[zeros], above[ones]))
+            places = np.empty(len(is_one), np.int64)
+            places[zeros] = np.arange(len(zeros))
+            places[ones] = len(zeros) + np.arange(len(ones))
+        trees.append(_TreeBelow(places.argsort(), tuple(reversed(levels))))
+    return tuple(trees)
 
 
 class Prefixes(NamedTuple):
@@ -414,6 +557,10 @@ class Prefixes(NamedTuple):
         ends = np.where(ones, ends - with_zero, np.minimum(ends, with_zero))
         return Prefixes(begins, ends, zeros - ~ones), parents, ones
 
+    def only(self, places: slice) -> Prefixes:
+        """Return some of the prefixes."""
+        return Prefixes(self.begins[places], self.ends[places], self.zeros[places])
+
     def leaves_before(self, place: int) -> int:
         """Return the number of leaves of the prefixes before one of them."""
         return int((self.ends[:place] - self.begins[:place]).sum(dtype=np.int64))
@@ -464,6 +611,12 @@ def forks_before(height: int, zeros: int, level: int, prefix: int) -> int:
 def _ways_below(bits: int, zeros: int) -> NDArray[np.int64]:
     """Return, for n = 0 .. ``zeros``, the strings of 0 and ``bits`` bits with n zeros, to 2^62."""
     return np.array([0, *(min(math.comb(bits, n), 2**62) for n in range(zeros))])
+
+
+@lru_cache(maxsize=4096)
+def _narrow_ways_below(bits: int, zeros: int, dtype: np.dtype[Any]) -> NDArray[np.integer[Any]]:
+    """Return `_ways_below` in an integer type, up to its largest number."""
+    return _ways_below(bits, zeros).clip(max=np.iinfo(dtype).max).astype(dtype)
 
 
 @lru_cache(maxsize=65_536)

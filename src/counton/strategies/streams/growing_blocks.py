@@ -57,7 +57,7 @@ from counton.strategies.streams.growing_root import (
     WeightedRoot,
     series_bits,
 )
-from counton.strategies.streams.normalised_sqrt import exact_variances
+from counton.strategies.streams.root_variances import exact_variances
 from counton.strategies.streams.staircase import Staircase
 
 #: Steps of a block, by default and at most.
@@ -154,6 +154,8 @@ class GrowingBlocks(EndlessStrategy):
     >>> blocks.facts.last_step == 2**30 - 1
     True
     """
+
+    sources = ("a_floor_estimates",)
 
     def __init__(self, weight_bits: int = _WEIGHT_BITS, block: int = _BLOCK) -> None:
         self.weight_bits = check_integer("weight_bits", weight_bits, 4, _WEIGHT_BITS)

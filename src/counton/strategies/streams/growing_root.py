@@ -728,7 +728,7 @@ class GrowingSquareRoot(EndlessStrategy):
                 some = part[low:high]
                 out[at + low - nodes.start + 1 :][: len(some)] = some
 
-        return by_blocks(_field_without_levels(field, self._equal), steps, True, write)
+        return by_blocks(_field_without_levels(field, self._equal), steps, write, few=True)
 
 
 @lru_cache(maxsize=1)

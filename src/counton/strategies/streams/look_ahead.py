@@ -478,11 +478,11 @@ class LookAhead(StreamStrategy):
         most = 0.0
         for last in (False, True):
             for level in range(self.height):
-                reads = self._reads_above(level, last)
+                reads = self._reads_above(level, last=last)
                 most = max(most, sum(abs(a - b) for a, b in pairwise([*reads, 0.0])))
         return most * self.weights[0]
 
-    def _reads_above(self, level: int, last: bool) -> list[float]:
+    def _reads_above(self, level: int, *, last: bool) -> list[float]:
         """Return the weights of a node's noise in its own estimate and in those above it.
 
         Args:

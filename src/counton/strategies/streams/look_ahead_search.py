@@ -111,6 +111,7 @@ def largest_variance(trees: Subtrees) -> float:
 
 #: The coefficients a, b, c of a + b p + c p^2.
 _Parabola = tuple[float, float, float]
+_FLAT: _Parabola = (0.0, 0.0, 0.0)
 
 
 class _Peaks:
@@ -152,7 +153,7 @@ class _Peaks:
         #: complete nodes, and for the last one.
         self._most = [(0.0, 0.0)]
         for level in range(1, len(self._variances_by_level)):
-            whole = self._climb(level, False, self._arch((0.0, 0.0, 0.0), level, False), 0.0)
+            whole = self._climb(level, self._arch(_FLAT, level, last=False), best=0.0, last=False)
             last = max(self._excess[level][1], 0.0) / 4 + max(self._most[-1])
             self._most.append((whole, last))
 
@@ -164,19 +165,19 @@ class _Peaks:
         variance, tail = self._variances_by_level[top]
         best = 0.0
         if count > 1:
-            rises = self._arch((variance * (count - 2), variance, 0.0), top, False)
-            best = self._climb(top, False, rises, best)
-        rises = self._arch((variance * (count - 1), tail, 0.0), top, True)
-        return self._climb(top, True, rises, best)
+            rises = self._arch((variance * (count - 2), variance, 0.0), top, last=False)
+            best = self._climb(top, rises, best=best, last=False)
+        rises = self._arch((variance * (count - 1), tail, 0.0), top, last=True)
+        return self._climb(top, rises, best=best, last=True)
 
-    def _arch(self, above: _Parabola, level: int, last: bool) -> _Parabola:
+    def _arch(self, above: _Parabola, level: int, *, last: bool) -> _Parabola:
         """Return (a, b, c): with its part p in a release, all from the node up add a + b p + c
         p^2.
         """
         excess = self._excess[level][last]
         return above[0], above[1] + excess, above[2] - excess
 
-    def _climb(self, level: int, last: bool, arch: _Parabola, best: float) -> float:
+    def _climb(self, level: int, arch: _Parabola, *, best: float, last: bool) -> float:
         """Return the larger of ``best`` and the largest variance below a node of ``level``."""
         if level == 0:
             return max(best, sum(arch))
@@ -186,11 +187,11 @@ class _Peaks:
         under = self._most[level - 2][0] if level > 1 else 0.0
         a, b, c = arch
 
-        def child(number: int, is_last: bool) -> tuple[_Parabola, float]:
+        def child(number: int, *, is_last: bool) -> tuple[_Parabola, float]:
             start = number * variance / spread
             slope = (tail if is_last else variance) / spread
             moved = a + start * (b + start * c), slope * (b + 2 * c * start), c * slope**2
-            moved = self._arch(moved, level - 1, is_last)
+            moved = self._arch(moved, level - 1, last=is_last)
             most = max(under, self._most[level - 2][1]) if is_last and level > 1 else under
             return moved, _top_of(moved) + most
 
@@ -203,15 +204,15 @@ class _Peaks:
         middle = min(middle, wholes - 1)
         for steps in (range(max(middle, 0), wholes), range(middle - 1, -1, -1)):
             for number in steps:
-                moved, bound = child(number, False)
+                moved, bound = child(number, is_last=False)
                 if _is_above(bound, best):
-                    best = self._climb(level - 1, False, moved, best)
+                    best = self._climb(level - 1, moved, best=best, last=False)
                 elif number != middle and c <= 0:
                     break
         if last:
-            moved, bound = child(count - 1, True)
+            moved, bound = child(count - 1, is_last=True)
             if _is_above(bound, best):
-                best = self._climb(level - 1, True, moved, best)
+                best = self._climb(level - 1, moved, best=best, last=True)
         return best
 
 

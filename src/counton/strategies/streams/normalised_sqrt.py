@@ -9,6 +9,7 @@ factorization bounds for differentially private continual counting" (arXiv 2509.
 from __future__ import annotations
 
 import math
+from copy import copy
 from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -196,8 +197,19 @@ class NormalisedSqrt(RootStrategy):
     def _mean_and_largest(self) -> tuple[float, float]:
         if self.horizon <= _LONG:
             return super()._mean_and_largest
-        variances = block_variances(self.shares)
-        return float(variances.mean()), float(variances.max())
+        return float(self._block_variances.mean()), float(self._block_variances.max())
+
+    @cached_property
+    def _block_variances(self) -> Floats:
+        return block_variances(self.shares)
+
+    @override
+    def for_estimates(self) -> NormalisedSqrt:
+        if self.horizon <= _LONG or "_variances" in self.__dict__:
+            return self
+        strategy = copy(self)
+        strategy._variances = self._block_variances
+        return strategy
 
     def _first_variances(self, count: int) -> Floats:
         """Return the variances of the first ``count`` releases or more, as ``_variances`` has them.

@@ -135,8 +135,9 @@ def _checked_horizon(horizon: int) -> int:
 def by_blocks(
     field: NodeNoise,
     steps: range,
-    few: bool,
     write: Callable[[NDArray[np.int64], range, NDArray[np.int64]], None],
+    *,
+    few: bool,
 ) -> NDArray[np.int64]:
     """Return the noise of releases, for some coordinates at a time to save memory.
 
@@ -413,7 +414,7 @@ class RootStrategy(StreamStrategy):
 
     def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
         """Return the correctly rounded noise, in time O(stop log stop) per coordinate."""
-        return by_blocks(field, check_window(self, steps), self._are_few(steps), self._round)
+        return by_blocks(field, check_window(self, steps), self._round, few=self._are_few(steps))
 
     def _are_few(self, steps: range) -> bool:
         """Return whether direct sums at ``steps`` cost less than a Fourier transform of all."""

@@ -157,7 +157,7 @@ class Subtrees:
         """
         return [
             [
-                (self._factor(depth, level, False), self._factor(depth, level, True))
+                (self._factor(depth, level, last=False), self._factor(depth, level, last=True))
                 for level in range(len(self.weights))
             ]
             for depth in range(len(self.by_depth))
@@ -183,9 +183,9 @@ class Subtrees:
         """Return the weight of a node's own measurement in an estimate ``depth`` levels deep."""
         if not depth or not level:
             return Fraction(1)
-        return Fraction(self.weights[level] * self._factor(depth, level, last), 1 << PART_BITS)
+        return Fraction(self.weights[level] * self._factor(depth, level, last=last), 1 << PART_BITS)
 
-    def _factor(self, depth: int, level: int, last: bool) -> int:
+    def _factor(self, depth: int, level: int, *, last: bool) -> int:
         best = self.weights[level] ** 2 * self.by_depth[depth][level][last]
         return part_of((self._fixed_share or best) / self.weights[level])
 
