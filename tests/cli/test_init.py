@@ -417,3 +417,72 @@ def test_init_writes_lengths_of_rolling_and_decayed_series(
     refused = init("loans.csv", *SAID, "--series", "rolling", "--save-job", "other.toml")
     assert refused.code == 2
     assert not (loans / "other.toml").exists()
+
+
+#: An export as a German spreadsheet writes it: months, and separators of thousands.
+PANEL = "person;month;income\r\n" + "".join(
+    f"{person};{month};{income}\r\n"
+    for person in ("p1", "p2")
+    for month, income in (("2024-01", "3.424,66"), ("2024-02", "812,5"), ("2024-03", "1.001,00"))
+)
+
+
+def test_init_names_columns_with_thousands_separators(
+    init: Callable[..., Result], loans: Path
+) -> None:
+    (loans / "panel.csv").write_bytes(b"\xef\xbb\xbf" + PANEL.encode())
+    done = init("panel.csv")
+    assert done.code == 0, done.err
+    words = "confidential: column 'income' has thousands separators, as in 3.424,66."
+    assert words in done.err
+    assert "Write numbers without thousands separators, as in 3424,66\n" in done.err
+    assert "3424" not in (loans / "nightly.toml").read_text()
+
+
+def test_init_does_not_call_plain_numbers_or_addresses_thousands(
+    init: Callable[..., Result], loans: Path
+) -> None:
+    (loans / "e.csv").write_text("day;paid;ip\n2024-03-01;1234,5;10.0.0.17\n")
+    assert "thousands" not in init("e.csv").err
+
+
+def test_init_says_to_write_first_days_of_months(init: Callable[..., Result], loans: Path) -> None:
+    (loans / "panel.csv").write_text(PANEL)
+    done = init("panel.csv", "--time", "month")
+    assert done.code == 0, done.err
+    remark = "Column month has months without a day. Write their first day, as in 2024-03-01"
+    assert remark in (loans / "nightly.toml").read_text()
+
+
+@pytest.mark.parametrize(
+    ("days", "every", "windows"),
+    [
+        (["2024-01-01", "2024-02-01", "2024-04-01"], "1mo", 120),
+        (["2024-01-05", "2024-01-12", "2024-02-02"], "1w", 522),
+        (["2024-01-01", "2024-02-01"], "1d", 3653),
+        (["2024-01-01", "2024-02-01", "2024-03-02"], "1d", 3653),
+        (["2024-01-01", "2024-02-01", "2024-03-01T09:00"], "1d", 3653),
+    ],
+)
+def test_init_proposes_windows_of_months_or_weeks(
+    days: list[str], every: str, windows: int, init: Callable[..., Result], loans: Path
+) -> None:
+    (loans / "panel.csv").write_text("day,income\n" + "".join(f"{day},1\n" for day in days * 2))
+    assert init("panel.csv").code == 0
+    job = job_of(loans)
+    assert (job["every"], job["windows"]) == (every, windows)
+    words = {"1mo": "first days of months alone", "1w": "one day of the week alone"}
+    text = (loans / "nightly.toml").read_text()
+    assert [length for length, remark in words.items() if remark in text] == (
+        [every] if every in words else []
+    )
+
+
+def test_init_keeps_stated_windows_of_monthly_rows(
+    init: Callable[..., Result], loans: Path
+) -> None:
+    rows = "".join(f"2024-0{month}-01\n" for month in range(1, 7))
+    (loans / "panel.csv").write_text(f"day\n{rows}")
+    assert init("panel.csv", "--every", "1d").code == 0
+    assert job_of(loans)["every"] == "1d"
+    assert "first days of months" not in (loans / "nightly.toml").read_text()

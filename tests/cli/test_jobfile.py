@@ -379,7 +379,7 @@ def test_notes_name_their_job_and_appear_once(file: Path, place: Workplace) -> N
     said = first.err.splitlines()
     lines = [line.removeprefix("confidential: ") for line in said if line[:1] != " "]
     assert all(line.startswith("job visits: ") for line in lines)
-    assert "confidential: job visits: rows that cannot be read, set aside: 1" in said
+    assert "confidential: job visits: rows that cannot be read, set aside: 1 of 3 (33.3%)" in said
     again = place("run", str(file), "--only", "visits")
     assert "set aside" not in again.err
     events.write_text(ROWS + "soon,home,3\nlater,home,4\n")
@@ -583,6 +583,21 @@ def test_dry_run_prints_release_and_privacy_loss(place: Workplace, with_bad_row:
     assert "visits: would create the stream and release 3 windows" in done.out
     assert "It would spend epsilon = 0.5" in done.out
     assert done.err.splitlines()[0] == "confidential: job visits: rows read: 3"
+
+
+def test_dry_run_without_rows_does_not_say_that_it_read_some(place: Workplace, file: Path) -> None:
+    (file.parent / "e.csv").unlink()
+    done = place("run", str(file), "--dry-run")
+    assert done.code == 2
+    assert done.out.splitlines()[-1] == "Dry run: nothing was written or released."
+
+
+def test_run_of_past_data_names_line_of_job_file(place: Workplace, file: Path) -> None:
+    text = "".join(line for line in FILE.splitlines(keepends=True) if "until" not in line)
+    file.write_text(text)
+    done = place("run", str(file), "--only", "visits")
+    assert done.code == 2
+    assert 'give until = "latest-event" in the job file' in done.err
 
 
 def test_dry_run_reports_new_stream_and_changes_no_file(

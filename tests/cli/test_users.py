@@ -75,7 +75,7 @@ def test_every_output_states_that_users_are_not_protected(
 
 def test_every_output_states_that_losses_of_periods_add_up(place: Workplace, events: str) -> None:
     words = (
-        "each who's day is protected separately: a user with 10 of them loses 10 times the epsilon"
+        "each who's day is protected separately: a who with 10 of them loses 10 times the epsilon"
     )
     state = str(place.state)
     out = str(place.folder / "out.csv")

@@ -101,7 +101,7 @@ def clipped(given: Any) -> Any:
 
 def readers(role: str, folder: Path) -> Iterator[tuple[str, Any]]:
     """What a reader finds in a source: of good rows always the same."""
-    policies = Policies(folder / "bad.csv", 100, "drop")
+    policies = Policies(folder / "bad.csv", 100, "drop", is_most_stated=True)
 
     def added(columns: Columns, domain: tuple[str, ...] | None, **more: Any) -> Any:
         def read(source: Source, time_format: str | None = None) -> Any:

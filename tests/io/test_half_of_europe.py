@@ -77,12 +77,15 @@ def test_quarantined_rows_use_separator_of_input(tmp_path: Path) -> None:
 
 
 def test_point_in_number_with_decimal_comma_is_refused(tmp_path: Path) -> None:
-    for wrong in ("1.500", "1.500,5", "1,5,5"):
+    words = {
+        "1.500": "a number with thousands separators",
+        "1.500,5": "a number with thousands separators",
+        "1,5,5": "a value that is not a finite number",
+    }
+    for wrong, problem in words.items():
         file = write(tmp_path / "e.csv", ";", [(*ROWS[0][:2], wrong)])
         job = Job("sum", file, tmp_path / "s.db", separator=";", decimal=",", **OPTIONS)
-        with pytest.raises(
-            InvalidInputError, match=f"not a finite number in column 'paid' .'{wrong}'"
-        ):
+        with pytest.raises(InvalidInputError, match=f"{problem} in column 'paid' .'{wrong}'"):
             run(job)
     assert not (tmp_path / "s.db").exists()
 

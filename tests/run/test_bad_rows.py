@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -101,10 +102,58 @@ def test_without_policies_a_row_is_refused(name: str, tmp_path: Path) -> None:
 def test_more_rows_than_may_be_set_aside_are_refused(tmp_path: Path) -> None:
     rows = [*GOOD, *[BAD["NaN"]] * 3]
     aside = {"bad_rows": f"quarantine:{tmp_path / 'q.csv'}"}
-    with pytest.raises(InvalidInputError, match=r"more than 2 rows of .* raise max_bad_rows"):
+    with pytest.raises(
+        InvalidInputError, match=r"More than 2 rows of .* raise max_bad_rows"
+    ) as refused:
         run(asked(tmp_path, rows, max_bad_rows=2, **aside))
+    first = "Row 3 of .* has a value that is not .* in column 'value' .'NaN'. .one of 3 such rows"
+    assert re.match(first, str(refused.value))
     assert not (tmp_path / "q.csv").exists()
     assert released(asked(tmp_path, rows, max_bad_rows=3, **aside))[1].quarantined == 3
+
+
+def rows_with(values: Sequence[str]) -> list[tuple[str, ...]]:
+    """Rows of one hour and group, with these values."""
+    return [
+        ("2024-03-01T00:20", "a", "ann", value, str(number)) for number, value in enumerate(values)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("n_bad", "n_good", "stated"), [(12, 12, None), (10, 2, None), (13, 12, 13)]
+)
+def test_run_sets_aside_half_of_the_rows_or_as_stated(
+    n_bad: int, n_good: int, stated: int | None, tmp_path: Path
+) -> None:
+    rows = rows_with(["many"] * n_bad + ["1"] * n_good)
+    aside = {"bad_rows": f"quarantine:{tmp_path / 'q.csv'}", "max_bad_rows": stated}
+    assert released(asked(tmp_path, rows, **aside))[1].quarantined == n_bad
+
+
+@pytest.mark.parametrize("rehearses", [True, False])
+def test_run_with_more_than_half_of_rows_unreadable_releases_nothing(
+    rehearses: bool, tmp_path: Path
+) -> None:
+    rows = rows_with(["", *["many"] * 12, *["1"] * 11])
+    job = asked(tmp_path, rows, bad_rows=f"quarantine:{tmp_path / 'q.csv'}")
+    words = (
+        r"Row 2 of .*e\.csv has a value that is not a finite number in column 'value' .'many'. "
+        r".one of 12 such rows; 1 more has another problem.*13 of 24 rows of .*e\.csv .54\.2%. "
+        "cannot be read, so nothing is released"
+    )
+    with pytest.raises(InvalidInputError, match=words):
+        dry_run(job) if rehearses else run(job)
+    assert not (tmp_path / "s.db").exists()
+    assert (tmp_path / "q.csv").exists() is not rehearses
+
+
+def test_thousands_separators_are_named_in_file_of_bad_rows(tmp_path: Path) -> None:
+    rows = rows_with(["3 424.66", "3'424", "many", "1"])
+    released(asked(tmp_path, rows, bad_rows=f"quarantine:{tmp_path / 'q.csv'}"))
+    with (tmp_path / "q.csv").open(newline="") as stream:
+        problems = [row["problem"] for row in csv.DictReader(stream)]
+    grouped = "a number with thousands separators"
+    assert problems == [grouped, grouped, "a value that is not a finite number"]
 
 
 @pytest.mark.parametrize(

@@ -123,6 +123,16 @@ def test_unread_columns_may_hold_bad_values(kind: str, odd: bytes, tmp_path: Pat
     assert np.round(found).astype(int).tolist() == [[2, 0], [2, 1], [3, 1], [3, 1]]
 
 
+def test_more_bad_lines_than_allowed_name_the_first(tmp_path: Path) -> None:
+    file = tmp_path / "e.csv"
+    good = among(b"", "csv").splitlines(keepends=True)
+    file.write_bytes(b"".join(good[:2]) + good[1].replace(b"a", b"\xfc") * 4)
+    job = asked(file, "sum", tmp_path, bad_rows=f"quarantine:{tmp_path / 'bad.csv'}")
+    words = r"line 3 of .*e\.csv cannot .* UTF-8.*It is the first of more than 2 such lines"
+    with pytest.raises(InvalidInputError, match=words):
+        run(job.derive(max_bad_rows=2))
+
+
 @pytest.mark.parametrize("kind", BAD)
 def test_bad_lines_of_several_compressed_files_are_quarantined(kind: str, tmp_path: Path) -> None:
     files = [tmp_path / f"{name}.{kind}" for name in ("a", "b", "c")]

@@ -104,6 +104,29 @@ def to_data(cells: Integers, resolution: Fraction) -> IntegersOrFloats:
     return np.array(exact, dtype=np.float64).reshape(cells.shape)
 
 
+#: Largest difference from a multiple that the rounding of a sum explains, in units.
+_ROUNDING = 1e-6
+
+
+def nearest_multiples(numbers: NDArray[np.float64], unit: Fraction) -> NDArray[np.float64]:
+    """Return numbers without the rounding error of their sums, if they are multiples of a unit.
+
+    Args:
+        numbers: numbers, such as ends of intervals; those that are no multiples stay as they are.
+        unit: the unit. Sums of multiples of a power of two have no such error.
+
+    >>> nearest_multiples(np.array([0.1 + 0.2, 0.305]), Fraction(1, 100)).tolist()
+    [0.3, 0.305]
+    """
+    if unit.denominator.bit_count() == 1:
+        return numbers
+    counts = numbers / float(unit)
+    whole = np.rint(counts)
+    are_multiples = (np.abs(counts - whole) < _ROUNDING) & (np.abs(whole) < 2**53)
+    multiples = to_data(np.where(are_multiples, whole, 0).astype(np.int64), unit)
+    return np.asarray(np.where(are_multiples, multiples, numbers), np.float64)
+
+
 def integers_to_text(array: Integers) -> str:
     """Encode integers as short ASCII text for JSON; `integers_from_text` is the inverse.
 

@@ -38,6 +38,21 @@ def plural(unit: str) -> str:
     return unit if word.endswith("s") else f"{unit}s"
 
 
+#: Words that begin with a vowel, which is spoken as a consonant.
+_SPOKEN_AS_CONSONANT = ("eu", "one", "uni", "use", "usu")
+
+
+def with_article(noun: str) -> str:
+    """Return a noun with its indefinite article.
+
+    >>> with_article("reader"), with_article("employee"), with_article("user")
+    ('a reader', 'an employee', 'a user')
+    """
+    word = noun.lower()
+    has_vowel = word.startswith(tuple("aeiou")) and not word.startswith(_SPOKEN_AS_CONSONANT)
+    return f"{'an' if has_vowel else 'a'} {noun}"
+
+
 def counted(number: int, noun: str) -> str:
     """Return a number with its noun, in the singular or the plural.
 

@@ -67,7 +67,9 @@ def print_dry_run(jobs: Mapping[str, Job | CountonError], *, as_json: bool) -> N
     else:
         for name, outcome in outcomes.items():
             _print(name, outcome)
-        Console().write_line("Dry run: rows were read; nothing was written or released.")
+        has_read_rows = any(isinstance(outcome, Rehearsal) for outcome in outcomes.values())
+        rows_were_read = "rows were read; " if has_read_rows else ""
+        Console().write_line(f"Dry run: {rows_were_read}nothing was written or released.")
     for outcome in outcomes.values():
         if isinstance(outcome, FailedJob):
             raise SystemExit(int(outcome.code))

@@ -20,6 +20,8 @@ _RUN_OPTIONS = {
     "max_empty_windows": "max-empty-windows of the job file",
     "lookback": "lookback =",
 }
+#: The same in a refusal: for data of the past, each run needs this line.
+_LINES_TO_ADD = {"until=latest-event": 'until = "latest-event" in the job file'}
 
 
 def names_in_run() -> dict[str, str]:
@@ -43,7 +45,7 @@ def failure(error: BaseException) -> tuple[ExitCode, str]:
     if isinstance(error, ModuleNotFoundError) and error.name in NEEDED:
         error = missing(error.name, error)
     if isinstance(error, CountonError):
-        return exit_code(error), error.translate(names_in_run())
+        return exit_code(error), error.translate(names_in_run() | _LINES_TO_ADD)
     if isinstance(error, OSError):
         return exit_code(error), str(error)
     return ExitCode.ERROR, (

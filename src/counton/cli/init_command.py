@@ -18,7 +18,7 @@ from counton.cli.command_text import command_words
 from counton.cli.parameters import TABLE_ENDINGS
 from counton.cli.statistic_commands import model_option
 from counton.job.common_options import Job, is_stated
-from counton.job.statistics import CountJob
+from counton.job.statistics import STATISTIC_NAMES, CountJob
 from counton.job.values import LATEST_ROW
 
 if TYPE_CHECKING:
@@ -144,7 +144,10 @@ def init(*, events: str, job_file: Path, force: bool, **job_options: object) -> 
     asked_job = whole_job.with_options(**dict.fromkeys(unanswered))
     keys = {name: str(item.alias) for name, item in CountJob.model_fields.items()}
     empty = {keys[name]: with_capital(remark) for name, remark in unanswered.items()}
-    comments = {**_comments(look, whole_job), **empty}
+    comments = _comments(look, whole_job)
+    if job.every is None:
+        comments["every"] += _remark_on_window(str(whole_job.every))
+    comments |= empty
     save_job(asked_job, job_file, comments, replaces_file=True, empty=list(empty))
     _print_report(asked_job, plan, job_file.name, empty)
 
@@ -180,6 +183,7 @@ def _print_facts(look: FirstLook, job: CountJob, unanswered: Collection[str]) ->
     """Print exact facts about the first rows, by which the operator answers, to standard error."""
     from counton.cli.print_forms import CONFIDENTIAL, Console
     from counton.cli.run_report import count_column_note
+    from counton.io.written_numbers import NumberText
 
     console = Console(stderr=True)
     facts = look.confidential_counts(job)
@@ -196,6 +200,12 @@ def _print_facts(look: FirstLook, job: CountJob, unanswered: Collection[str]) ->
         console.write_line(
             f"{CONFIDENTIAL}: column {column!r} has rows named {name!r}. If they are sums of other "
             "rows, remove them from the file; otherwise they are counted as well"
+        )
+    for column, text in facts.thousands:
+        console.write_line(
+            f"{CONFIDENTIAL}: column {column!r} has thousands separators, as in {text}. A sum "
+            "cannot read them. Write numbers without thousands separators, as in "
+            f"{NumberText.of(text).plain}"
         )
     for column, text, number in facts.like_missing[:_SHOWN_COLUMNS]:
         console.write_line(
@@ -217,6 +227,15 @@ def _print_facts(look: FirstLook, job: CountJob, unanswered: Collection[str]) ->
         )
 
 
+def _remark_on_window(every: str) -> str:
+    """Return a sentence on the length of windows, if the first rows suggest it."""
+    if every == "1mo":
+        return " The first rows have first days of months alone, so that it is a month."
+    if every == "1w":
+        return " The first rows have one day of the week alone, so that it is a week."
+    return ""
+
+
 def _comments(look: FirstLook, job: CountJob) -> dict[str, str]:
     """Return the comments of the job file, by the key that they stand above.
 
@@ -231,7 +250,11 @@ def _comments(look: FirstLook, job: CountJob) -> dict[str, str]:
     from counton.run.new_job.job_template import remark_on_groups, remark_on_names
 
     comments = {str(item.alias): item.description or "" for item in CountJob.model_fields.values()}
-    comments["statistic"] = CountJob.summary
+    others = ", ".join(name for name in STATISTIC_NAMES if name != "count")
+    comments["statistic"] = (
+        f'{CountJob.summary} For a sum, write "sum", and add lines for value, lower, upper and '
+        f"resolution. Others: {others}."
+    )
     comments[HEADING] = (
         "Change anything before the first run. After it, options that define the stream are\n"
         "fixed. Paths are relative to the folder of this file."

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from counton.base.errors import param
 from counton.base.lengths import LATE_DAYS
@@ -147,6 +148,29 @@ def _may_revise(result: RunResult) -> bool:
 
 
 # ---------------------------------------------------------------------------- facts for operators
+class RowsNote(NamedTuple):
+    """A text on rows, with their number.
+
+    Attributes:
+        text: which rows they are.
+        number: number of these rows; without one, the text is not shown.
+        of_all: number of all rows, if their share is shown; else 0.
+    """
+
+    text: str
+    number: int
+    of_all: int = 0
+
+    def line(self) -> str:
+        """Return the text and the number.
+
+        >>> RowsNote("rows set aside", 583, 600).line()
+        'rows set aside: 583 of 600 (97.2%)'
+        """
+        share = f" of {self.of_all:,} ({self.number / self.of_all:.1%})" if self.of_all else ""
+        return f"{self.text}: {self.number:,}{share}"
+
+
 def distinct_lines(file: Path | None) -> frozenset[bytes]:
     """Return the distinct lines of the file to which a job writes unreadable rows, if it exists."""
     if file is None:
@@ -164,7 +188,9 @@ def omitted_row_notes(rows: RowNumbers, beyond_limit: int) -> list[str]:
         rows: numbers of the rows that were read.
         beyond_limit: number of rows beyond their user's limit.
     """
-    return _lines_of(_omitted_rows(rows.missing, rows.quarantined, beyond_limit))
+    return _lines_of(
+        _omitted_rows(rows.missing, rows.quarantined, beyond_limit, rows_read=rows.read)
+    )
 
 
 def quarantined_note(number: int) -> str:
@@ -178,15 +204,17 @@ def _omitted_rows(
     quarantined: int,
     beyond_limit: int,
     *,
+    rows_read: int = 0,
     quarantined_before: int = 0,
     which_beyond: str = "",
-) -> list[tuple[str, int]]:
+) -> list[RowsNote]:
     """Return texts on rows that do not count, with their numbers.
 
     Args:
         missing: number of rows that lack a value.
         quarantined: number of unreadable rows.
         beyond_limit: number of rows beyond their user's limit.
+        rows_read: number of all rows; 0: not known.
         quarantined_before: number of unreadable rows that earlier runs had set aside.
         which_beyond: of which rows ``beyond_limit`` is the number; "" for all of this run.
     """
@@ -194,9 +222,9 @@ def _omitted_rows(
     if quarantined_before > 0:
         set_aside = f" ({quarantined_before:,} more were set aside by earlier runs)"
     return [
-        ("rows with a missing value, not counted", missing),
-        (f"rows that cannot be read, set aside{set_aside}", quarantined),
-        (f"rows{which_beyond} beyond their user's limit, not counted", beyond_limit),
+        RowsNote("rows with a missing value, not counted", missing),
+        RowsNote(f"rows that cannot be read, set aside{set_aside}", quarantined, rows_read),
+        RowsNote(f"rows{which_beyond} beyond their user's limit, not counted", beyond_limit),
     ]
 
 
@@ -211,6 +239,7 @@ def operator_notes(result: RunResult, newly_quarantined: int) -> list[str]:
         counts.rows.missing,
         newly_quarantined,
         counts.input.choice.beyond_bound,
+        rows_read=counts.rows.read,
         quarantined_before=counts.rows.quarantined - newly_quarantined,
         which_beyond=_which_beyond(result),
     )
@@ -249,8 +278,8 @@ def operator_notes(result: RunResult, newly_quarantined: int) -> list[str]:
 
 
 def _notes_of_windows(
-    result: RunResult, of_rows: Sequence[tuple[str, int]]
-) -> list[tuple[str, int]]:
+    result: RunResult, of_rows: Sequence[RowsNote]
+) -> list[tuple[str, int] | RowsNote]:
     counts = result.confidential_counts()
     windows = result.spec.terms.windowing.windows
     # A file of all events repeats the rows before the first window in each run.
@@ -442,8 +471,9 @@ def _share(part: int, whole: int) -> str:
     return f"{10_000 * part // whole / 100:g}%"
 
 
-def _lines_of(numbers: Sequence[tuple[str, int]]) -> list[str]:
-    return [f"{text}: {number:,}" for text, number in numbers if number]
+def _lines_of(notes: Sequence[tuple[str, int] | RowsNote]) -> list[str]:
+    rows_notes = [RowsNote(*note) for note in notes]
+    return [note.line() for note in rows_notes if note.number]
 
 
 def new_stream_notes(

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from counton.base.arrays import Column, IntegersOrFloats, read_only
+from counton.base.arrays import Column, IntegersOrFloats, nearest_multiples, read_only
 from counton.base.errors import InvalidInputError
 from counton.base.exact import quantity, quote
 from counton.continual.design import Design
@@ -144,7 +144,7 @@ class StepRelease(PublicNumbers):
                 at most 1 - 1e-9.
         """
         half = np.array(self._design.errors.cell_halfwidth(*self.ends, confidence_level))
-        low, high = _around(np.asarray(self.value), half)
+        low, high = _around(np.asarray(self.value), half, self._design.units.released)
         return (low, high) if low.ndim else (low.item(), high.item())
 
     @override
@@ -418,7 +418,8 @@ class Releases(PublicNumbers):
                 at most 1 - 1e-9.
         """
         half = self._design.errors.halfwidths(self.steps, confidence_level)
-        return _around(self.values, half.reshape(-1, *(1,) * (self.values.ndim - 1)))
+        half_by_cell = half.reshape(-1, *(1,) * (self.values.ndim - 1))
+        return _around(self.values, half_by_cell, self._design.units.released)
 
     def table_columns(self, confidence_level: float = 0.95) -> dict[str, Column]:
         """Return the columns of `table` as arrays.
@@ -519,7 +520,8 @@ class RecentNumbers(PublicNumbers):
         """
         values = self.values[self._part(name).name]
         half = self._design.errors.recent_halfwidths(self.steps, confidence_level)[name]
-        return _around(values, half.reshape(-1, *(1,) * (values.ndim - 1)))
+        half_by_cell = half.reshape(-1, *(1,) * (values.ndim - 1))
+        return _around(values, half_by_cell, self._design.units.released)
 
     def is_complete(self, name: str = "") -> NDArray[np.bool_]:
         """Return whether a rolling sum has all of its steps, after each step.
@@ -562,15 +564,26 @@ class RecentNumbers(PublicNumbers):
         return {name: np.concatenate([table[name] for table in tables]) for name in tables[0]}
 
 
+#: Unit of numbers that are no multiples of another one.
+_WHOLE = Fraction(1)
+
+
 def _around(
-    values: IntegersOrFloats, half: NDArray[np.float64]
+    values: IntegersOrFloats, half: NDArray[np.float64], unit: Fraction = _WHOLE
 ) -> tuple[IntegersOrFloats, IntegersOrFloats]:
-    """Return values - half and values + half, as integers if both are whole."""
+    """Return values - half and values + half, as integers if both are whole.
+
+    Args:
+        values: released numbers.
+        half: half-widths of intervals.
+        unit: the unit of released numbers; ends that are multiples of it are rounded to these.
+    """
     if values.dtype.kind == "i" and np.all(half == np.rint(half)):
         whole = half.astype(np.int64)
         return np.asarray(values - whole), np.asarray(values + whole)
     exact = values.astype(np.float64)
-    return np.asarray(exact - half), np.asarray(exact + half)
+    low = nearest_multiples(np.asarray(exact - half), unit)
+    return low, nearest_multiples(np.asarray(exact + half), unit)
 
 
 def _cells(shape: tuple[int, ...], times: int = 1) -> dict[str, Column]:

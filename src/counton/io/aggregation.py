@@ -625,11 +625,12 @@ def _set_bad_rows_aside(
     Returns:
         Number of rows that were skipped, and of those that were written to the quarantine file.
     """
+    rows_read = int(sums["rows"].sum())
     if not isinstance(source, RemoteRows):
-        return set_bad_rows_aside(source, mapping)
+        return set_bad_rows_aside(source, mapping, rows_read)
     bad = sums.filter(pl.col("code") < 0)
     problems = bad.select(problem=-code.window_of(pl.col("code")), rows="rows")
-    return set_bad_rows_aside_elsewhere(source, mapping, problems)
+    return set_bad_rows_aside_elsewhere(source, mapping, rows_read, problems)
 
 
 def _refuse_large_sum(largest: float, mapping: RowMapping) -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import date
 from typing import NamedTuple
 
 from counton.base.errors import InvalidInputError, param
-from counton.base.exact import short_repr
+from counton.base.exact import short_repr, with_capital
 from counton.base.look_alikes import look_alike, shown_beside
 from counton.base.private import reveal
 from counton.io.error_policy import Problem, set_aside
@@ -25,18 +25,22 @@ from counton.io.row_assignment import (
 )
 from counton.io.sources import EventFrame, InputPart, Source, UnreadableRowError
 from counton.io.timestamps import EPOCH_FORMATS, as_text, format_like
+from counton.io.written_numbers import NumberText, has_thousands
 from counton.windowing.groups import GroupNames
 from counton.windowing.lazy_polars import polars as pl
 
 _SHOWN = 5
+#: Up to so many rows are set aside, even if they are more than half of all rows. So a row or two of
+#: a small input do not decide whether there is a release.
+_FEW_SET_ASIDE = 10
 
 #: Matches a number with a decimal comma.
-_DECIMAL_COMMA = re.compile(r"\s*[+-]?\d[\d.]*,\d+\s*")
+_DECIMAL_COMMA = re.compile(r"\s*[+-]?\d+,\d+\s*")
 
 #: Matches a number whose points may group thousands.
 _GROUPED_DIGITS = re.compile(r"\d{1,3}(\.\d{3})+")
 #: Matches a month or a quarter of a year, in which every moment is meant.
-_PERIOD = re.compile(r"\s*(\d{4})(?:[-/. ]?(?:0[1-9]|1[0-2])|[-/. ][1-9]|[- ]?[qQ][1-4])\s*")
+_PERIOD = re.compile(r"\s*(\d{4})(?:[-/. ]?(0[1-9]|1[0-2])|[-/. ][1-9]|[- ]?[qQ][1-4])\s*")
 #: Matches the end of a day, as a time of the day before.
 _END_OF_DAY = re.compile(r".*\b24[:.]00\b.*")
 
@@ -60,12 +64,29 @@ def _remedy_of_time(text: str) -> str | None:
             return f"an ISO week is no moment: write its Monday, as in {day}"
     period = _PERIOD.fullmatch(text)
     if period is not None:
-        return (
-            f"a month, quarter or year is no moment: write its first day, as in {period[1]}-01-01"
-        )
+        first_day = f"{period[1]}-{period[2] or '01'}-01"
+        return f"a month, quarter or year is no moment: write its first day, as in {first_day}"
     if _END_OF_DAY.fullmatch(text):
         return "write 00:00 of the next day for 24:00"
     return None
+
+
+def _remedy_of_number(text: str, decimal_sign: str) -> str | None:
+    """Return what to do about a text that is no number, if its form says it.
+
+    >>> _remedy_of_number("3.424,66", ",")
+    'write numbers without thousands separators, as in 3424,66'
+    """
+    number = NumberText.parse(text)
+    remedy = None
+    if number is not None:
+        remedy = f"write numbers without thousands separators, as in {number.plain}"
+        if number.decimal_sign not in (None, decimal_sign):
+            remedy += f", and give {param('decimal', number.decimal_sign)}"
+    if decimal_sign == "." and _DECIMAL_COMMA.fullmatch(text):
+        other = remedy or "write a finite number"
+        return f"if the comma is the decimal sign, give {param('decimal', ',')}; else {other}"
+    return remedy
 
 
 #: Problems of rows with a missing value.
@@ -75,74 +96,112 @@ _LACKING = (
 )
 
 
-def _bad(input_part: InputPart, mapping: RowMapping) -> pl.LazyFrame:
+def _bad(part: InputPart, mapping: RowMapping) -> pl.LazyFrame:
     """Return the rows that cannot be counted: ``row`` from 1, ``window`` minus the `Problem`."""
-    windows = assign_part(input_part, mapping).select("window").with_row_index("row", offset=1)
+    windows = assign_part(part, mapping).select("window").with_row_index("row", offset=1)
     return windows.filter(has_problem())
 
 
-def set_bad_rows_aside(source: Source, mapping: RowMapping) -> tuple[int, int]:
+def set_bad_rows_aside(
+    source: Source,
+    mapping: RowMapping,
+    rows_read: int,
+    rows_of_all: Mapping[Problem, int] | None = None,
+) -> tuple[int, int]:
     """Leave out or write to a file rows that cannot be counted, by policy, or refuse them.
 
-    Returns the number of rows left out, and of rows written.
+    Args:
+        source: the rows.
+        mapping: the options by which they are read.
+        rows_read: number of all rows.
+        rows_of_all: numbers of a remote source's bad rows, of which ``source`` has some.
+
+    Returns:
+        Number of rows left out, and of rows written.
+
+    Raises:
+        InvalidInputError: bad rows are refused, or there are too many.
     """
     policies = mapping.policies
     columns = mapping.columns.names
     lacking = has_one_of(_LACKING)
     skipped = 0
     rows_set_aside = list[tuple[object, ...]]()
-    for input_part in source.parts:
-        bad = _bad(input_part, mapping)
+    for part in source.parts:
+        bad = _bad(part, mapping)
         if policies.missing == "drop":
             skipped += int(collect(source, bad.filter(lacking).select(pl.len())).item())
             bad = bad.filter(~lacking)
         rows = collect(source, bad.head(policies.most + 1 - len(rows_set_aside)).sort("row"))
         if policies.quarantine is None and rows.height:
-            raise _explain(source, mapping)
+            raise InvalidInputError(_reason(source, mapping, rows_of_all))
         if len(rows_set_aside) + rows.height > policies.most:
+            reason = _reason(source, mapping, rows_of_all, of_commonest=True)
             raise InvalidInputError(
-                f"more than {policies.most:,} rows of {source.name} cannot be read, and at most "
-                f"{policies.most:,} may be set aside; look at these rows, or raise "
+                f"{with_capital(reason)}. More than {policies.most:,} rows of {source.name} cannot "
+                f"be read, and at most {policies.most:,} may be set aside. Correct them, or raise "
                 f"{param('max_bad_rows')}"
             )
         if rows.height:
-            rows_set_aside += _texts_of_rows(source, input_part, columns, rows)
+            rows_set_aside += _texts_of_rows(source, part, mapping, rows)
     if policies.quarantine is not None:
         set_aside(policies.quarantine, columns, rows_set_aside)
-    return skipped, len(rows_set_aside)
+    number = len(rows_set_aside)
+    if not policies.is_most_stated and number > _FEW_SET_ASIDE and 2 * number > rows_read:
+        reason = _reason(source, mapping, rows_of_all, of_commonest=True)
+        raise InvalidInputError(
+            f"{with_capital(reason)}. {number:,} of {rows_read:,} rows of {source.name} "
+            f"({number / rows_read:.1%}) cannot be read, so nothing is released. Correct them, or "
+            f"give {param('max_bad_rows', number)} if these rows may be left out"
+        )
+    return skipped, number
+
+
+def _words_of(problem: Problem, texts: Iterable[object], part: InputPart) -> str:
+    """Return a row's problem in words, from the texts of its values."""
+    if problem == Problem.NOT_FINITE:
+        sign = part.decimal_sign
+        if any(has_thousands(str(text), sign) for text in texts if text is not None):
+            return "a number with thousands separators"
+    return problem.words
 
 
 def _texts_of_rows(
-    source: Source, input_part: InputPart, columns: Sequence[str], rows: pl.DataFrame
+    source: Source, part: InputPart, mapping: RowMapping, rows: pl.DataFrame
 ) -> Iterator[tuple[object, ...]]:
     """Yield what the file of bad rows has of some rows: name, place, problem and texts.
 
     Args:
         source: the source.
-        input_part: the part of it that has the rows.
-        columns: the columns whose texts are written.
+        part: the part of it that has the rows.
+        mapping: the options by which rows are read; the texts of its columns are written.
         rows: numbers and problems of the rows, as `_bad` returns them, sorted.
     """
+    columns = mapping.columns.names
+    value_columns = mapping.columns.parts
     number = row_number_name(columns)
-    texts = texts_of(input_part, columns).with_row_index(number, offset=1)
+    texts = texts_of(part, columns).with_row_index(number, offset=1)
     cells = collect(source, texts.filter(pl.col(number).is_in(rows["row"].to_list())))
     for window, (row, *values) in zip(rows["window"], cells.sort(number).rows(), strict=True):
-        place = row if input_part.numbered else ""
-        line = input_part.unread.get(row - 1)
+        place = row if part.numbered else ""
+        line = part.unread.get(row - 1)
         if line is not None:  # the whole line stands in the first column
             values = [line, *[None] * (len(values) - 1)]
-        yield (input_part.name, place, problem_of(window).words, *values)
+        problem = problem_of(window)
+        texts_of_row = dict(zip(columns, values, strict=True))
+        numbers = [texts_of_row[name] for name in value_columns]
+        yield (part.name, place, _words_of(problem, numbers, part), *values)
 
 
-def texts_of(input_part: InputPart, columns: Sequence[str]) -> pl.LazyFrame:
+def texts_of(part: InputPart, columns: Sequence[str]) -> pl.LazyFrame:
     """Return columns as texts."""
-    frame = input_part.scan(columns)
+    frame = part.scan(columns)
     types = frame.collect_schema()
     return frame.select(as_text(pl.col(name), types[name]) for name in columns)
 
 
 def set_bad_rows_aside_elsewhere(
-    source: RemoteRows, mapping: RowMapping, problems: pl.DataFrame
+    source: RemoteRows, mapping: RowMapping, rows_read: int, problems: pl.DataFrame
 ) -> tuple[int, int]:
     """Do the same for a remote source; ``problems`` has the ``rows`` of each ``problem``."""
     policies = mapping.policies
@@ -158,13 +217,12 @@ def set_bad_rows_aside_elsewhere(
         if policies.quarantine is not None:
             set_aside(policies.quarantine, mapping.columns.names, ())
         return skipped, 0
+    rows_by_problem = dict(problems.select("problem", "rows").iter_rows())
     if policies.quarantine is None:
-        rows_by_problem = dict(problems.select("problem", "rows").iter_rows())
-        raise _explain(
-            _fetch(source, _some(source, mapping, condition, 1)), mapping, rows_by_problem
-        )
+        first_row = _fetch(source, _some(source, mapping, condition, 1))
+        raise InvalidInputError(_reason(first_row, mapping, rows_by_problem))
     rows = _some(source, mapping, condition, policies.most + 1)
-    aside = set_bad_rows_aside(_fetch(source, rows), mapping)[1]
+    aside = set_bad_rows_aside(_fetch(source, rows), mapping, rows_read, rows_by_problem)[1]
     if aside != number:
         raise change_error(source.parts[0])
     return skipped, aside
@@ -184,23 +242,43 @@ def _fetch(source: RemoteRows, rows: pl.DataFrame) -> Source:
     return Source((frame,), source.name)
 
 
-def change_error(input_part: InputPart) -> InvalidInputError:
+def change_error(part: InputPart) -> InvalidInputError:
     """Build the error for rows that changed while they were read."""
     return InvalidInputError(
-        f"{input_part.name} changed while it was read, so nobody can tell which rows were counted; "
-        f"{input_part.remedy_if_changed}"
+        f"{part.name} changed while it was read, so nobody can tell which rows were counted; "
+        f"{part.remedy_if_changed}"
     )
 
 
-def _explain(
-    source: Source, mapping: RowMapping, rows_of_all: Mapping[Problem, int] | None = None
-) -> InvalidInputError:
-    """Build the error for the first row that cannot be counted, and how many have its problem.
+def _reason(
+    source: Source,
+    mapping: RowMapping,
+    rows_of_all: Mapping[Problem, int] | None = None,
+    *,
+    of_commonest: bool = False,
+) -> str:
+    """Return why a row cannot be counted, how many rows have its problem, and a remedy.
 
-    ``rows_of_all`` are a remote source's rows by `Problem`.
+    Args:
+        source: rows of which one cannot be counted.
+        mapping: the options by which they are read.
+        rows_of_all: numbers of a remote source's bad rows, of which ``source`` has some.
+        of_commonest: whether the row is the first one with the commonest problem; else it is the
+            first one that cannot be counted.
     """
-    input_part, row, problem, rows_of_source = _first_bad_row(source, mapping)
-    rows_by_problem = rows_of_source if rows_of_all is None else rows_of_all
+    bad_rows = _bad_rows_by_problem(source, mapping)
+    problem = next(iter(bad_rows))
+    if of_commonest:
+        problem = max(bad_rows, key=lambda problem: bad_rows[problem].number)
+    part = bad_rows[problem].part
+    row = bad_rows[problem].first
+    if problem == Problem.UNREADABLE_ROW:
+        reason = _reason_of_line(part, mapping)
+        if reason is not None:
+            return reason
+    rows_by_problem = {other: rows.number for other, rows in bad_rows.items()}
+    if rows_of_all is not None:
+        rows_by_problem = dict(rows_of_all)
     number = rows_by_problem[problem]
     others = sum(rows_by_problem.values()) - number
     columns = mapping.columns
@@ -210,18 +288,27 @@ def _explain(
         Problem.NO_ID: columns.id,
     }.get(problem, columns.time)
     if problem in _OF_PARTS:
-        name = _wrong_part(input_part, mapping, row, problem)
+        name = _wrong_part(part, mapping, row, problem)
     assert name is not None
-    text = texts_of(input_part, (name,)).slice(row - 1, 1).collect()[name].to_list()[0]
+    text = texts_of(part, (name,)).slice(row - 1, 1).collect()[name].to_list()[0]
     shown_text = "" if text is None else f" ({short_repr(text)})"
     counts = [f"one of {number:,} such rows"] if number > 1 else []
     counts += [f"{others:,} more {'has' if others == 1 else 'have'} another problem"] * bool(others)
     other_counts = f" ({'; '.join(counts)})" if counts else ""
-    return InvalidInputError(
-        f"{input_part.place_of(row)} has {problem.words} in column {name!r}{shown_text}"
-        f"{other_counts}; "
-        f"{_remedy_for(problem, str(text), mapping)}"
+    return (
+        f"{part.place_of(row)} has {_words_of(problem, (text,), part)} in column {name!r}"
+        f"{shown_text}{other_counts}; "
+        f"{_remedy_for(problem, str(text), mapping, part.decimal_sign)}"
     )
+
+
+def _reason_of_line(part: InputPart, mapping: RowMapping) -> str | None:
+    """Return why the first unreadable line cannot be read; None if all can be read."""
+    try:
+        part.sift(mapping.columns.names, 0)
+    except UnreadableRowError as error:
+        return str(error)
+    return None
 
 
 def why_none_counts(source: Source, mapping: RowMapping) -> str | None:
@@ -233,38 +320,45 @@ def why_none_counts(source: Source, mapping: RowMapping) -> str | None:
     """
     if isinstance(source, RemoteRows):
         return None
-    for input_part in source.parts:
-        if not input_part.unread:
-            continue
-        try:
-            input_part.sift(mapping.columns.names, 0)
-        except UnreadableRowError as error:
-            return str(error)
+    for part in source.parts:
+        reason = _reason_of_line(part, mapping) if part.unread else None
+        if reason is not None:
+            return reason
     policies = mapping.policies._replace(missing="fail")
-    return str(_explain(source, mapping._replace(policies=policies)))
+    return _reason(source, mapping._replace(policies=policies))
 
 
-def _first_bad_row(
-    source: Source, mapping: RowMapping
-) -> tuple[InputPart, int, Problem, dict[Problem, int]]:
-    """Return the part, number and problem of the first bad row, and numbers of rows by problem."""
-    rows_by_problem = dict[Problem, int]()
-    first = None
-    for input_part in source.parts:
-        bad = _bad(input_part, mapping)
+class _BadRows(NamedTuple):
+    """The rows with one problem.
+
+    Attributes:
+        part: the first part of the source that has such a row.
+        first: the number of the first one there.
+        number: number of all of them.
+    """
+
+    part: InputPart
+    first: int
+    number: int
+
+
+def _bad_rows_by_problem(source: Source, mapping: RowMapping) -> dict[Problem, _BadRows]:
+    """Return the rows that cannot be counted by problem, in the order of the first ones."""
+    rows_by_problem = dict[Problem, _BadRows]()
+    for part in source.parts:
+        bad = _bad(part, mapping)
         if mapping.policies.missing == "drop":
             bad = bad.filter(~has_one_of(_LACKING))
         kinds = bad.group_by("window").agg(pl.len(), pl.col("row").min())
         first_rows = kinds.sort("row").collect(engine="streaming")
-        for window, rows, row in first_rows.rows():
+        for window, number, row in first_rows.rows():
             problem = problem_of(window)
-            first = first or (input_part, int(row), problem)
-            rows_by_problem[problem] = rows_by_problem.get(problem, 0) + rows
-    assert first is not None
-    return (*first, rows_by_problem)
+            before = rows_by_problem.get(problem, _BadRows(part, int(row), 0))
+            rows_by_problem[problem] = before._replace(number=before.number + number)
+    return rows_by_problem
 
 
-def _remedy_for(problem: Problem, text: str, mapping: RowMapping) -> str:
+def _remedy_for(problem: Problem, text: str, mapping: RowMapping, decimal_sign: str) -> str:
     """Return what the user can do about a text that cannot be counted."""
     remedy = problem.remedy(mapping.windows.timezone)
     if problem == Problem.UNREADABLE_TIME:
@@ -278,8 +372,8 @@ def _remedy_for(problem: Problem, text: str, mapping: RowMapping) -> str:
         if form is not None:
             remedy = remedy.replace(param("time_format"), param("time_format", f"'{form}'"))
         return _remedy_of_time(text) or remedy
-    if problem == Problem.NOT_FINITE and _DECIMAL_COMMA.fullmatch(text):
-        return f"if the comma is the decimal sign, give {param('decimal', ',')}; else {remedy}"
+    if problem == Problem.NOT_FINITE:
+        return _remedy_of_number(text, decimal_sign) or remedy
     if problem == Problem.NO_COUNT and _GROUPED_DIGITS.fullmatch(text):
         return (
             "write it without the point; if points group thousands in this file, give "
@@ -291,7 +385,7 @@ def _remedy_for(problem: Problem, text: str, mapping: RowMapping) -> str:
 _OF_PARTS = (Problem.NO_VALUE, Problem.NOT_FINITE, Problem.NO_COUNT)
 
 
-def _wrong_part(input_part: InputPart, mapping: RowMapping, row: int, problem: Problem) -> str:
+def _wrong_part(part: InputPart, mapping: RowMapping, row: int, problem: Problem) -> str:
     """Return the column of values that causes a row's problem.
 
     Labels are not examined; if no other column has it, the first is returned.
@@ -303,9 +397,7 @@ def _wrong_part(input_part: InputPart, mapping: RowMapping, row: int, problem: P
             continue
         columns = Columns(mapping.columns.time, several=(name,))
         with_one_column = mapping._replace(columns=columns, row_rule=None, kept=[column_part])
-        window = (
-            assign_part(input_part, with_one_column).select("window").slice(row - 1, 1).collect()
-        )
+        window = assign_part(part, with_one_column).select("window").slice(row - 1, 1).collect()
         if window.item() == code_as_window(problem):
             return name
     return names[0]
@@ -352,9 +444,9 @@ def unknown_groups(source: Source, mapping: RowMapping, domain: Sequence[str]) -
         more = f" and {len(found_names) - _SHOWN:,} more" if len(found_names) > _SHOWN else ""
         shown = ", ".join(shown_beside(name, domain) for name in found_names[:_SHOWN]) + more
         subject = f"groups in column {mapping.columns.group!r}"
-    input_part = source.parts[number]
-    part_note = f" of {input_part.name}" if len(source.parts) > 1 else ""
-    first_in = f" (first in row {row:,}{part_note})" if input_part.numbered else ""
+    part = source.parts[number]
+    part_note = f" of {part.name}" if len(source.parts) > 1 else ""
+    first_in = f" (first in row {row:,}{part_note})" if part.numbered else ""
     return InvalidInputError(
         f"{source.name} has {subject} that are not listed: {shown}{first_in}; "
         f"correct the data or {param('groups')}, or leave such rows out "
@@ -409,7 +501,7 @@ def count_unlisted_rows(source: Source, mapping: RowMapping) -> UnlistedRows:
         if not together.height:
             return UnlistedRows(0, 0, [])
         source = _fetch(source, together)
-    frames = [input_part.scan((column,), (column,)) for input_part in source.parts]
+    frames = [part.scan((column,), (column,)) for part in source.parts]
     texts = [
         frame.select(group=as_text(pl.col(column), frame.collect_schema()[column]))
         for frame in frames
@@ -436,10 +528,10 @@ def _number_rows(source: Source, mapping: RowMapping) -> pl.LazyFrame:
     """
     return pl.concat(
         [
-            assign_part(input_part, mapping)
+            assign_part(part, mapping)
             .drop("us", "user", "id", strict=False)
             .with_row_index("row", offset=1)
             .with_columns(pl.col("row").cast(pl.Int64) + place * _APART)
-            for place, input_part in enumerate(source.parts)
+            for place, part in enumerate(source.parts)
         ]
     )

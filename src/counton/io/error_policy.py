@@ -113,6 +113,8 @@ class Policies(NamedTuple):
         quarantine: file for unreadable rows; None: they are refused.
         most: largest number of rows of one run in it.
         missing: "drop" rows, or "fail" at rows that lack a time, user, group, value or id.
+        is_most_stated: whether the job states ``most``. Else a run is refused if more than half of
+            its rows are unreadable, too.
 
     >>> Policies(Path("bad.csv"), 10).unread, Policies().unread
     (10, 0)
@@ -121,6 +123,7 @@ class Policies(NamedTuple):
     quarantine: Path | None = None
     most: int = MOST
     missing: Missing = "fail"
+    is_most_stated: bool = False
 
     @property
     def unread(self) -> int:

@@ -170,15 +170,20 @@ class EventFile(InputPart):
         stat = Path(self.path).stat()
         return stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns
 
+    @property
+    @override
+    def decimal_sign(self) -> str:
+        return self.form.decimal if self.kind == "csv" else "."
+
     @override
     def number(self, cell: pl.Expr) -> pl.Expr:
-        if self.kind != "csv" or self.form.decimal == ".":
+        if self.decimal_sign == ".":
             return cell
         return cell.str.replace_many([".", ","], [",", "."])  # a point is in no number
 
     @override
     def count(self, column: str, cell: pl.Expr) -> pl.Expr:
-        if self.kind != "csv" or self.form.decimal == ".":
+        if self.decimal_sign == ".":
             return self.number(cell)
         # Where a comma is the decimal sign, a point before three digits groups thousands.
         plain = cell.str.replace_all(".", "", literal=True)
@@ -281,11 +286,13 @@ class EventFile(InputPart):
             return self
         unread = dict[int, str]()
         n_not_utf8 = 0
+        first_fault: Fault | None = None
         row = 0
         for piece in self._pieces(self.of_file(columns)):
             for place, fault in sorted(piece.faults.items()):
+                first_fault = first_fault or fault
                 if len(unread) == most:
-                    raise self._refusal(fault)
+                    raise self._refusal(first_fault, most)
                 unread[row + place] = fault.text.decode("utf-8", "backslashreplace")
                 n_not_utf8 += fault.problem == NO_UTF8
             row += piece.rows.height
@@ -296,8 +303,13 @@ class EventFile(InputPart):
         input_part.n_not_utf8 = n_not_utf8
         return input_part
 
-    def _refusal(self, fault: Fault) -> UnreadableRowError:
-        """Build the error for a faulty line."""
+    def _refusal(self, fault: Fault, most: int = 0) -> UnreadableRowError:
+        """Build the error for a faulty line.
+
+        Args:
+            fault: the first faulty line.
+            most: number of faulty lines that are accepted; the file has more.
+        """
         if fault.line == 1 and self.kind == "csv" and fault.problem != NO_UTF8:
             sign = other_separator(fault.text)
             if sign not in (None, self.form.separator):
@@ -312,9 +324,12 @@ class EventFile(InputPart):
                 "correct the file, or convert it, as from Latin-1 by iconv -f LATIN1 -t UTF-8 "
                 f"{self.name} > utf8.{self.kind}"
             )
+        more = ""
+        if most > 0:
+            more = f". It is the first of more than {most:,} such lines"
         return UnreadableRowError(
             f"line {fault.line:,} of {self.name} cannot be read as {self.kind} "
-            f"(it {fault.problem}); {remedy}"
+            f"(it {fault.problem}); {remedy}{more}"
         )
 
     @contextmanager

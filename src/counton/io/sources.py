@@ -92,6 +92,11 @@ class InputPart(ABC):
         """
         return {}
 
+    @property
+    def decimal_sign(self) -> str:
+        """Decimal sign of numbers that are texts."""
+        return "."
+
     def number(self, cell: pl.Expr) -> pl.Expr:
         """Replace the format's decimal sign, such as a comma, by a point."""
         return cell

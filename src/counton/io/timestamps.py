@@ -182,6 +182,7 @@ def check_time_format(form: str) -> None:
         raise InvalidInputError(
             f"{shown_form} has {problem}, {why}: write times for {_as_format(right)}"
         )
+    _refuse_period_format(form)
     read = list(map(partial(_read_back, form), _PROBES))
     if None in read:
         raise InvalidInputError(
@@ -196,6 +197,27 @@ def check_time_format(form: str) -> None:
             f"{shown_form} does not say a day and its year, so all events would be on the wrong "
             f"day: give a format of both, such as {_as_format(more)}"
         )
+
+
+def _refuse_period_format(form: str) -> None:
+    """Refuse a format of months, quarters or years, in which every day is meant.
+
+    >>> _refuse_period_format("%Y-%m")
+    Traceback (most recent call last):
+    counton.base.errors.InvalidInputError: time_format='%Y-%m' has no day. Write the first day ...
+    """
+    letters = set(_DIRECTIVE.findall(form))
+    if "Y" not in letters or letters - set("YmbBhq"):
+        return
+    period = "year"
+    if "q" in letters:
+        period = "quarter"
+    elif letters != {"Y"}:
+        period = "month"
+    raise InvalidInputError(
+        f"{_as_format(form)} has no day. Write the first day of each {period}, as in 2024-01-01, "
+        f"and leave {param('time_format')} out"
+    )
 
 
 def _as_format(form: str) -> str:

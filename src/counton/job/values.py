@@ -73,7 +73,8 @@ def _length(value: object) -> str:
         return length_of(value)
     if not isinstance(value, str) or lengths.Length.parse(value.strip()) is None:
         raise ValueError(
-            "is not a length of time; write a whole number and a unit: 15m, 1h, 1d, 1w, 1mo"
+            "is not a length of time; write a whole number and a unit: 15m, 1h, 1d, 1w, 1mo "
+            "(12mo for a year)"
         )
     return value.strip()
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, runtime_checkab
 from counton.base.distributions import NoiseKind
 from counton.base.errors import InvalidInputError, param
 from counton.base.exact import Number, check_positive, exact, float_above, readable, text
-from counton.base.wording import plural
+from counton.base.wording import plural, with_article
 
 if TYPE_CHECKING:
     from counton.privacy.contribution import Relation
@@ -317,10 +317,12 @@ def parts_in_words(guarantee: Guarantee, unit: str) -> str:
     """Return a clause that warns how much a user with several units loses.
 
     >>> parts_in_words(PureDP(1), "reader's day")
-    "each reader's day is protected separately: a user with 10 of them loses 10 times the epsilon"
+    "each reader's day is protected separately: a reader with 10 of them loses 10 times the epsilon"
     """
     loss = loss_of_many(guarantee, 10)
-    return f"each {unit} is protected separately: a user with 10 of them loses {loss}"
+    owner, possessive, _ = unit.partition("'s ")
+    user = owner if possessive else "user"
+    return f"each {unit} is protected separately: {with_article(user)} with 10 of them loses {loss}"
 
 
 def when_replaced(guarantee: PureDP | ApproxDP | ZCDP) -> PureDP | ApproxDP | ZCDP:

@@ -102,7 +102,13 @@ class CellSeries:
         half = self.joint_margins
         if half is None:
             half = errors.halfwidths(self.steps, self.interval_level)
-        return SeriesNumbers(self.cells.values, errors.std(self.steps), half, self.cells.is_present)
+        return SeriesNumbers(
+            self.cells.values,
+            errors.std(self.steps),
+            half,
+            is_present=self.cells.is_present,
+            unit=self.design.units.released,
+        )
 
     @cached_property
     def totals(self) -> SeriesNumbers | None:
@@ -265,7 +271,8 @@ class CellSeries:
     ) -> SeriesNumbers:
         errors = self.design.errors
         half = errors.window_halfwidths(starts, stops, self.interval_level)
-        return SeriesNumbers(estimates, errors.window_std(starts, stops), half)
+        std = errors.window_std(starts, stops)
+        return SeriesNumbers(estimates, std, half, unit=self.design.units.released)
 
     def _refuse_missing(
         self, needed: NDArray[np.int64], places: NDArray[np.int64] | Sequence[int] | None = None

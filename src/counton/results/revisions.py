@@ -112,7 +112,7 @@ def versions_of_cells(
                 as_of=cut.local_times(np.asarray(cut.ends(windows + lag), np.int64)).gather(rows),
                 lag_windows=pl.lit(lag, pl.Int64),
                 series=pl.lit(PER_WINDOW),
-                **SeriesNumbers(values, std, half).columns(level),
+                **SeriesNumbers(values, std, half, unit=design.units.released).columns(level),
                 is_final=pl.lit(lag == revisions.lags),
             )
         )

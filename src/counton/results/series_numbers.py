@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
 
-from counton.base.arrays import Column, IntegersOrFloats, read_only
+from counton.base.arrays import Column, IntegersOrFloats, nearest_multiples, read_only
 from counton.base.errors import InvalidInputError
 from counton.base.exact import some_of
 
@@ -23,6 +24,7 @@ class SeriesNumbers:
         std, half: standard deviation and half-width by step.
         is_present: for each number whether it is known; None: all.
         start: number of the first step.
+        unit: number of which released numbers are multiples, such as a hundredth.
 
     >>> totals = SeriesNumbers(np.array([[12], [17]]), np.array([4.0, 4.0]), np.array([9.0, 9.0]))
     >>> totals.lower.tolist()
@@ -34,6 +36,7 @@ class SeriesNumbers:
     half: NDArray[np.float64]
     is_present: NDArray[np.bool_] | None = None
     start: int = 1
+    unit: Fraction = Fraction(1)
 
     def __post_init__(self) -> None:
         for name in ("values", "std", "half", "is_present"):
@@ -79,13 +82,21 @@ class SeriesNumbers:
     def _shift(self, by: NDArray[np.float64]) -> Numbers:
         if self.estimates.dtype == np.int64 and np.all(by == np.rint(by)):
             return np.asarray(self.estimates + by.astype(np.int64)[:, None], dtype=np.int64)
-        return np.asarray(self.estimates + by[:, None], dtype=np.float64)
+        ends = np.asarray(self.estimates + by[:, None], dtype=np.float64)
+        return nearest_multiples(ends, self.unit)
 
     def part(self, steps: range) -> SeriesNumbers:
         """Return consecutive steps of a series that begins at step 1."""
         of = slice(steps.start - 1, steps.stop - 1)
         is_present = None if self.is_present is None else self.is_present[of]
-        return SeriesNumbers(self.values[of], self.std[of], self.half[of], is_present, steps.start)
+        return replace(
+            self,
+            values=self.values[of],
+            std=self.std[of],
+            half=self.half[of],
+            is_present=is_present,
+            start=steps.start,
+        )
 
     def columns(self, confidence_level: float) -> dict[str, Column]:
         """Return the columns of estimates and intervals.

@@ -16,6 +16,7 @@ import polars as pl
 
 from counton.io.row_assignment import LIKE_MISSING
 from counton.io.timestamps import EPOCH_FORMATS, moments
+from counton.io.written_numbers import NumberText
 from counton.windowing.windows import is_moment, microseconds
 
 #: Number of values that are tried.
@@ -24,6 +25,8 @@ _TRIED = 1000
 _MOST_OF_THEM = 0.9
 #: Number of first values that may have the shape of a time.
 _FIRST_ONES = 10
+#: Least number of different months or weeks that make a series.
+_LEAST_PERIODS = 3
 #: Earliest time of an event that is a number since 1970; the latest is tomorrow.
 _FIRST_EPOCH = 10**15
 _OFFSET = re.compile(r"(?:[Zz]|UTC|GMT|[T ].*[+-]\d\d(?::?\d\d)?)$")
@@ -60,6 +63,46 @@ class TimeColumn(NamedTuple):
     local: bool
     time_format: str | None
     formats: tuple[str, ...] = ()
+
+
+def find_months(columns: Iterable[pl.Series]) -> tuple[str, ...]:
+    """Return the columns of texts that are months without a day, as in 2024-03.
+
+    >>> find_months([pl.Series("month", ["2024-03", "2024-04"]), pl.Series("day", ["2024-03-01"])])
+    ('month',)
+    """
+    return tuple(
+        column.name
+        for column in columns
+        if column.dtype == pl.String
+        and _fraction(_some_of(column).str.contains(_MONTH)) >= _MOST_OF_THEM
+    )
+
+
+def usual_window(column: pl.Series, time_format: str | None) -> str | None:
+    """Return the length of windows that days without hours suggest: a month or a week.
+
+    Args:
+        column: The first values of a column of times without a zone.
+        time_format: The format of the times; None for ISO 8601 or a data type of times.
+
+    Returns:
+        ``"1mo"`` if all times are midnights of the first day of a month, ``"1w"`` if all are
+        midnights of one day of the week, of at least three months or weeks; else None.
+
+    >>> usual_window(pl.Series("month", ["2024-03-01", "2024-01-01", "2024-02-01"]), None)
+    '1mo'
+    >>> usual_window(pl.Series("day", ["2024-03-01", "2024-01-01", "2024-02-02"]), None)
+    """
+    distinct = column.drop_nulls().unique()
+    read = moments(column.name, distinct.dtype, "UTC", "earliest", time_format)
+    us = distinct.to_frame().select(read).to_series()
+    days = us.filter(is_moment(us)).cast(pl.Datetime("us")).unique()
+    if days.len() < _LEAST_PERIODS or (days.dt.truncate("1d") != days).any():
+        return None
+    if (days.dt.day() == 1).all():
+        return "1mo"
+    return "1w" if days.dt.weekday().n_unique() == 1 else None
 
 
 def find_times(column: pl.Series, *, is_stated: bool = False) -> TimeColumn | None:
@@ -212,6 +255,8 @@ def _names_a_time(name: str) -> bool:
     )
 
 
+#: A month without a day.
+_MONTH = r"^\s*[12][0-9]{3}[-/.](?:0[1-9]|1[0-2])\s*$"
 #: Numbers as texts: whole ones, and those that have a decimal sign or a sign of thousands.
 _WHOLE = r"^[+-]?[0-9]+$"
 _WITH_COMMA = r"^[+-]?(?:[0-9]{1,3}(?:\.[0-9]{3})+|[0-9]+),[0-9]+$"
@@ -255,6 +300,27 @@ def decimal_sign(columns: Iterable[pl.Series], separator: str) -> str | None:
     if signs or (is_doubtful and separator != ","):
         return None
     return "."
+
+
+def find_thousands(columns: Iterable[pl.Series]) -> tuple[tuple[str, str], ...]:
+    """Return the columns of numbers with separators of thousands, and such a number.
+
+    >>> find_thousands([pl.Series("income", ["3.424,66", "810,5"]), pl.Series("ip", ["10.0.0.17"])])
+    (('income', '3.424,66'),)
+    """
+    columns_of_numbers: list[tuple[str, str]] = []
+    for column in columns:
+        if column.dtype != pl.String:
+            continue
+        values = _some_of(column).str.strip_chars()
+        plain = f"{_WHOLE}|{_WITH_COMMA}|{_WITH_POINT}"
+        texts = values.filter(~values.str.contains(plain) | values.str.contains(r"[.,].*[.,]"))
+        numbers = [NumberText.parse(text) for text in texts.to_list()]
+        n_others = sum(number is None for number in numbers)
+        certain = [number is not None and number.is_certain for number in numbers]
+        if any(certain) and n_others <= (1 - _MOST_OF_THEM) * values.len():
+            columns_of_numbers.append((column.name, texts[certain.index(True)]))
+    return tuple(columns_of_numbers)
 
 
 def find_totals(columns: Iterable[pl.Series]) -> tuple[tuple[str, str], ...]:

@@ -8,9 +8,9 @@ them, to people who may see the events.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NamedTuple
 
@@ -27,8 +27,11 @@ from counton.run.new_job.column_contents import (
     columns_of_counts,
     decimal_sign,
     find_like_missing,
+    find_months,
+    find_thousands,
     find_times,
     find_totals,
+    usual_window,
 )
 from counton.run.rows.row_source import (
     named_columns,
@@ -63,6 +66,7 @@ class FirstFacts(NamedTuple):
         like_missing: columns that may name users, with texts that programs write for a missing
             value, and numbers of rows.
         not_utf8: files with bytes that are not UTF-8, and numbers of rows that have them.
+        thousands: columns of numbers with separators of thousands, and such a number.
     """
 
     first: datetime | None
@@ -71,6 +75,7 @@ class FirstFacts(NamedTuple):
     counts: tuple[str, ...] = ()
     like_missing: tuple[tuple[str, str, int], ...] = ()
     not_utf8: tuple[tuple[str, int], ...] = ()
+    thousands: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -84,6 +89,8 @@ class FirstLook:
         separator: separator of fields in CSV.
         decimal: decimal sign of numbers in CSV; None: the numbers can be read with both.
         has_rows: whether there is a row.
+        months: columns of months without a day, as in 2024-03, which cannot be read as times.
+        window_by_time: lengths of windows that columns of times suggest, by their names.
     """
 
     columns: tuple[str, ...]
@@ -94,6 +101,8 @@ class FirstLook:
     has_rows: bool
     _sample: Private[pl.DataFrame]
     _not_utf8: Private[tuple[tuple[str, int], ...]]
+    months: tuple[str, ...] = ()
+    window_by_time: Mapping[str, str] = field(default_factory=dict)
 
     def confidential_counts(self, job: Job) -> FirstFacts:
         """Return exact facts about the first rows, under the options of a job."""
@@ -105,6 +114,7 @@ class FirstLook:
             totals=find_totals(some.iter_columns()),
             like_missing=find_like_missing(sample[name] for name in _user_columns(sample, job)),
             not_utf8=reveal(self._not_utf8),
+            thousands=find_thousands(some.iter_columns()),
         )
         time = "" if job.time is None else str(job.time)
         formats = {column.name: column.time_format for column in self.times if not column.formats}
@@ -179,7 +189,22 @@ def look_at(job: Job) -> FirstLook:
         has_rows=not sample.is_empty(),
         _sample=Private(sample),
         _not_utf8=Private(beginning.not_utf8),
+        months=find_months(sample.iter_columns()),
+        window_by_time=_window_by_time(sample, times),
     )
+
+
+def _window_by_time(sample: pl.DataFrame, times: Sequence[TimeColumn]) -> dict[str, str]:
+    """Return the lengths of windows that columns of times suggest."""
+    windows: dict[str, str] = {}
+    for column in times:
+        # A time with an offset is a midnight in one zone alone.
+        if not column.local or column.formats:
+            continue
+        window = usual_window(sample[column.name], column.time_format)
+        if window is not None:
+            windows[column.name] = window
+    return windows
 
 
 def _open(job: Job) -> Source:

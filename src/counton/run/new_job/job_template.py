@@ -1,9 +1,9 @@
 """A first job for events, made from their header and common defaults, with a list of what is still
 to be said.
 
-The values in the rows decide nothing here: `input_preview` finds the names of columns and the
-format of times, and all other defaults are the same for all events. Whom to protect is never
-guessed.
+The values in the rows decide little here: `input_preview` finds the names of columns, the format of
+times, and whether all days are first days of months or one day of the week. All other defaults are
+the same for all events. Whom to protect is never guessed.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TypeAlias
@@ -105,7 +105,7 @@ def complete_job(values: JobValues, look: FirstLook) -> CountJob:
     if (column is None or column.local) and (job.timezone or "UTC") != "UTC":
         defaults["ambiguous"] = "earliest"
     defaults["timezone"] = None if column is None or column.local else "UTC"
-    every = str(job.every or "1d")
+    every = str(job.every or look.window_by_time.get(str(time), "1d"))
     defaults["every"] = every
     defaults["start"] = usual_start(job)
     if days_of(every) >= 1:  # a whole day has a row; else the newest file is missing
@@ -115,7 +115,10 @@ def complete_job(values: JobValues, look: FirstLook) -> CountJob:
     else:
         defaults |= {"release_delay": "0s", "max_empty_windows": MAX_EMPTY_WINDOWS}
     if not (job.expected_windows or job.expiring or job.allowed_lateness):
-        defaults["windows"] = min(_MOST_WINDOWS, math.ceil(_YEARS * 365.25 / days_of(every)))
+        windows = math.ceil(_YEARS * 365.25 / days_of(every))
+        if every == "1mo":  # of 31 days, they would be fewer
+            windows = _YEARS * 12
+        defaults["windows"] = min(_MOST_WINDOWS, windows)
         only_totals = job.distinct_users or job.unlisted_groups == "discover"
         defaults["series"] = None if only_totals else "per-window"
     if not {"epsilon", "rho", "margin_of_error"} & {*values}:
@@ -191,7 +194,8 @@ def _unsaid_times(job: CountJob, whole: CountJob, look: FirstLook) -> dict[str, 
         named = [_words_of_times(column) for column in look.times]
         remarks["time"] = f"column of times: {', '.join(named or filter(None, look.columns))}"
     if job.time_format is None and look.has_rows:
-        remark = _remark_on_format(possible)
+        months = [name for name in look.months if job.time in (None, name)]
+        remark = _remark_on_format(possible, months)
         if remark is not None:
             remarks["time_format"] = remark
     if job.timezone is None and (not possible or any(column.local for column in possible)):
@@ -210,15 +214,25 @@ def _unsaid_times(job: CountJob, whole: CountJob, look: FirstLook) -> dict[str, 
         )
     if job.until is None and not job.lookback and (is_unread or are_old(whole, look)):
         remarks["until"] = (
-            f"{NOW} if rows come every day; {LATEST_ROW} if the file is of the past: then the "
+            f"{NOW} if new rows come regularly; {LATEST_ROW} if the file is of the past: then the "
             "newest row ends the last window, and its time is not protected"
         )
     return remarks
 
 
-def _remark_on_format(columns: Collection[TimeColumn]) -> str | None:
-    """Return a remark on the format of times, if the first rows do not show it."""
+def _remark_on_format(columns: Collection[TimeColumn], months: Sequence[str] = ()) -> str | None:
+    """Return a remark on the format of times, if the first rows do not show it.
+
+    Args:
+        columns: columns that may have the times of the events.
+        months: columns of months without a day.
+    """
     iso = "delete this line for ISO 8601, such as 2024-03-01 08:30"
+    if not columns and months:
+        return (
+            f"column {months[0]} has months without a day. Write their first day, as in "
+            "2024-03-01, and delete this line"
+        )
     if not columns:
         return f"format of the times, such as %m/%d/%Y %H:%M, %Y%m%d or epoch; {iso}"
     formats = {column.formats or (column.time_format or "",) for column in columns}
@@ -268,8 +282,9 @@ def _unsaid_unit(job: CountJob, user_columns: str) -> dict[str, str]:
             remarks["max_contributions"] += f"; {groups_remark}"
     if job.contribution_period is None:
         remarks["contribution_period"] = (
-            "length of the period, as in 1d, 1w or 1mo: what a user does in one period is "
-            "protected; without this line a user counts so often in the whole stream, and no more"
+            "length of the period, as in 1d, 1w, 1mo, or 12mo for a year: what a user does in "
+            "one period is protected; without this line a user counts so often in the whole "
+            "stream, and no more"
         )
     return remarks
 
@@ -407,6 +422,8 @@ def with_examples(job: Job, missing: Collection[str], look: FirstLook) -> tuple[
         "time": time,
         "until": LATEST_ROW,
     }
+    if str(time) in look.window_by_time:
+        examples["every"] = look.window_by_time[str(time)]
     every = job.every or job.value_of("contribution_period")
     if job.may_be_single_table and every is not None:  # one table a period
         examples |= {"every": every, "windows": max(1, round(365 / days_of(str(every))))}

@@ -52,8 +52,12 @@ def may_keep(prepared: PreparedRun, source: Source) -> bool:
         and all(type(input_part) is EventFile for input_part in source.parts)
         and not spec.terms.chooses_rows
         and not spec.discovers_groups
-        and prepared.options.policies._replace(most=Policies().most) == Policies()
+        and _are_bad_rows_refused(prepared.options.policies)
     )
+
+
+def _are_bad_rows_refused(policies: Policies) -> bool:
+    return policies.quarantine is None and policies.missing == "fail"
 
 
 def find_sums(prepared: PreparedRun, source: Source) -> Private[WindowSums] | None:

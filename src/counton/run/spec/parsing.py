@@ -517,4 +517,5 @@ def parse_policies(job: Job) -> Policies:
         quarantine=None if policy == "fail" else Path(policy.removeprefix(QUARANTINE)),
         most=MOST_BAD_ROWS if job.max_bad_rows is None else job.max_bad_rows,
         missing=job.missing_values or "fail",
+        is_most_stated=job.max_bad_rows is not None,
     )
