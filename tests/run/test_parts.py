@@ -23,6 +23,7 @@ WRONG: dict[str, Any] = {
     "PrivacyOptions": {"expiring": 1},
     "SeriesOptions": {"series": "all"},
     "PeriodSeriesOptions": {"series": "every"},
+    "RollingSeriesOptions": {"series": "any"},
     "MechanismOptions": {"metric": "least"},
     "UserOptions": {"max_contributions": True},
     "UserPeriodOptions": {"contribution_period": "soon"},
