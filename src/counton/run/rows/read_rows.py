@@ -79,8 +79,8 @@ def _read_sums(
     state = prepared.state
     spec = prepared.spec
 
-    def make_buffer(reading: RowMapping, groups: GroupNames | None) -> RowBuffer | None:
-        return _make_buffer(prepared, reading, groups)
+    def make_buffer(mapping: RowMapping, groups: GroupNames | None) -> RowBuffer | None:
+        return _make_buffer(prepared, mapping, groups)
 
     return aggregate_rows(
         spec,
@@ -94,14 +94,14 @@ def _read_sums(
 
 
 def _make_buffer(
-    prepared: PreparedRun, reading: RowMapping, groups: GroupNames | None
+    prepared: PreparedRun, mapping: RowMapping, groups: GroupNames | None
 ) -> RowBuffer | None:
     """Return the buffer of the rows, if those that count are chosen."""
     terms = prepared.spec.terms
     if not terms.chooses_rows:
         return None
     state = prepared.state
-    buffer = RowBuffer(reading, state.secret(), groups)
+    buffer = RowBuffer(mapping, state.secret(), groups)
     if _can_drop_early(prepared):
         all_windows = range(1, terms.windowing.windows.steps + 1)
         choice = RowChoice(terms, buffer.groups, state.released, all_windows)
