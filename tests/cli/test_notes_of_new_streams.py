@@ -22,9 +22,9 @@ OF_FILE = ("--timezone", "UTC", "--start", "2024-04-01", "--until", "latest-even
 USERS = ("--user", "person", "--max-contributions", "1", "--contribution-period", "1d")
 BY_SHOP = ("--group-by", "shop", "--groups", "east,west", "--other-group", "other")
 GROUPS_NOTE = (
-    "at most 1 row of each user's day counts. In several groups, it is the first row by time, then "
-    "by the group's name, so that numbers of other groups are too low. To count each user in every "
-    "group, set once-per-window = true and max-contributions = 3 in the job file"
+    "at most 1 row of each user's day counts. If a user is in several groups, it is the first row "
+    "by time, then by the group's name, and the numbers of the other groups are too low. To count "
+    "each user in every group, set once-per-window = true and max-contributions = 3 in the job file"
 )
 COUNT_NOTE = "each row is counted once. If column 'visits' has the number of events of a row"
 
@@ -72,7 +72,7 @@ def test_note_names_options_that_count_each_user_in_each_group(
     limit = "once-per-window = true\nmax-contributions = 3\n"
     job_file.write_text(text.replace("max-contributions = 1\n", limit))
     run = command("run", "nightly.toml", "--until", "2024-04-02").fine()
-    assert "numbers of other groups are too low" not in run.err
+    assert "other groups are too low" not in run.err
     table = Path("people.released.csv").read_text()
     assert ",east,3," in table
     assert ",west,3," in table
@@ -82,7 +82,7 @@ def test_note_names_options_that_count_each_user_in_each_group(
     ("options", "words"),
     [
         ({}, "once-per-window = true and max-contributions = 4"),
-        ({"max_contributions": 3}, "In more than 3 groups, they are the first 3 by time"),
+        ({"max_contributions": 3}, "If a user is in more than 3 groups, they are the first 3"),
         ({"once_per_window": True}, "at most 1 group of each reader's day counts"),
         ({"contribution_period": None}, "once-per-window = true and a larger max-contributions in"),
         ({"contribution_period": "1w"}, "max-contributions = 28"),
@@ -92,6 +92,8 @@ def test_note_names_options_that_count_each_user_in_each_group(
          "every group, set max-contributions = 4 in"),
         ({"max_contributions": 9, "max_contributions_per_window": 1},
          "and a larger max-contributions-per-window in"),
+        ({"max_contributions": 9, "max_contributions_per_window": 1},
+         "at most 1 row of each reader's day counts in one day. If a user is in several groups"),
         ({"max_contributions": 4}, None),
         ({"max_contributions": 4, "once_per_window": True}, None),
         ({"group_by": None, "groups": None}, None),

@@ -1,6 +1,7 @@
 """The claimed shift is the largest that enumeration of all neighbours finds."""
 
 from collections import Counter
+from datetime import UTC, datetime
 from fractions import Fraction
 from itertools import combinations, combinations_with_replacement, product
 from typing import Any
@@ -11,8 +12,10 @@ import pytest
 from counton.base.distributions import BoundedChange
 from counton.base.errors import BudgetExceededError, InvalidInputError
 from counton.privacy import ContributionBound, Ledger, PureDP, Sensitivity
+from counton.privacy.contribution_rules import UserLevel
 from counton.privacy.unit_changes import EventsPerStep
 from counton.strategies import Binary, Independent, KAry, SqrtToeplitz, matrices, sensitivities
+from counton.windowing.windows import Windows
 
 
 def unit_vectors(cells: int, size: int, values: range) -> set[tuple[int, ...]]:
@@ -395,3 +398,13 @@ def test_events_are_no_steps_and_cells() -> None:
         given = ContributionBound.events(4, once="group", bounds=bounds, unit="visitor")
         assert ContributionBound.from_dict(given.to_dict()) == given
         assert not given.acts_once
+
+
+@pytest.mark.parametrize(("n_windows", "is_noted"), [(12, False), (13, True)])
+def test_note_on_late_windows_needs_windows_beyond_the_limit(
+    n_windows: int, is_noted: bool
+) -> None:
+    """One row per window of twelve windows cannot exceed a limit of twelve."""
+    windows = Windows(datetime(2024, 1, 1, tzinfo=UTC), "1mo", n_windows)
+    rule = UserLevel(12, max_contributions_per_window=1)
+    assert (rule.late_note(windows, "person", None) is not None) == is_noted

@@ -391,6 +391,8 @@ NO_LAW = {
     "_check_distribution": "called before a stream begins, and it may only refuse; that whatever "
     "it lets through can draw its last step is the law of `test_last_release.py`, with wrong ones",
     "facts": "the record itself: each name in it stands here",
+    "for_estimates": "read by a plan for the margin of error that it prints, never by a stream; "
+    "that its variances are those of the strategy is held in `test_normalised_sqrt.py`",
     "facts.drawn_ahead": "read by the planner alone, to leave out what would take too long to "
     "begin: noise is drawn by nodes, however many are said to be drawn before",
     "examples": "called by these laws and by nothing else: over which instances they run",

@@ -228,8 +228,10 @@ class SpanRelease(StepRelease):
     >>> counter = Counter(Independent(30), PureDP(1), key=Key.generate(), name="visits")
     >>> releases = counter.release_many([20] * 30)
     >>> week = releases.span(23, 30)
-    >>> week.ends, week.value == releases.values[23:].sum(), round(week.std / releases[0].std, 2)
-    ((23, 30), True, 2.65)
+    >>> week.ends, round(week.std / releases[0].std, 2)
+    ((23, 30), 2.65)
+    >>> bool(week.value == releases.values[23:].sum())
+    True
     """
 
     start: int = field(default=0, kw_only=True)

@@ -450,7 +450,8 @@ def unknown_groups(source: Source, mapping: RowMapping, domain: Sequence[str]) -
     return InvalidInputError(
         f"{source.name} has {subject} that are not listed: {shown}{first_in}; "
         f"correct the data or {param('groups')}, or leave such rows out "
-        f"({param('unlisted_groups', 'drop')})"
+        f"({param('unlisted_groups', 'drop')}); a new stream can count them in "
+        f"{param('other_group', 'other')}"
     )
 
 

@@ -159,8 +159,8 @@ def plan_expiring(
     >>> plan_expiring(rho={24: "0.1"}).best.noise_kind
     'gaussian'
     >>> guarantee = plan_expiring({24: 1, 8760: 2}, delta=1e-6).best.guarantee
-    >>> guarantee.epsilon_by_age([24, 8760], delta=1e-6).round(3)
-    array([1.   , 1.998])
+    >>> guarantee.epsilon_by_age([24, 8760], delta=1e-6).round(2)
+    array([1., 2.])
     """
     if epsilon is not None and rho is not None:
         raise InvalidInputError(

@@ -39,6 +39,10 @@ class PeriodicWindows(Protocol):
         """Length of a window."""
 
     @property
+    def steps(self) -> int:
+        """Number of windows."""
+
+    @property
     def period(self) -> str | None:
         """Name of a window, such as "day"; None if it has none."""
 
@@ -228,7 +232,9 @@ class UserLevel(ContributionRule):
         a_window = self.max_contributions_per_window or self.max_contributions + 1
         if self.once_per_window:  # once in each group
             a_window = min(a_window, 1 if groups is None else groups or a_window)
-        return self.max_contributions < windows.most_windows_in(self.contribution_period) * a_window
+        # The whole stream may have an end, and a period may be longer than the stream.
+        n_windows = min(windows.steps, windows.most_windows_in(self.contribution_period))
+        return self.max_contributions < n_windows * a_window
 
     @override
     def beyond(self, windows: PeriodicWindows, unit: str, groups: int | None) -> str | None:

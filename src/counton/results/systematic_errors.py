@@ -155,10 +155,10 @@ def left_out_groups_note(metadata: ReleaseMetadata) -> str | None:
     ...           windows=31, group_by="page", groups="home,shop", user="reader",
     ...           max_contributions=1, contribution_period="1d", epsilon=1)
     >>> print(left_out_groups_note(plan_spec(job).metadata()))
-    at most 1 row of each user's day counts. In several groups, it is the first row by time, then
-    by the group's name, so that numbers of other groups are too low. To count each user in every
-    group, set once-per-window = true and max-contributions = 2 in the job file; the noise is then
-    larger
+    at most 1 row of each user's day counts. If a user is in several groups, it is the first row by
+    time, then by the group's name, and the numbers of the other groups are too low. To count each
+    user in every group, set once-per-window = true and max-contributions = 2 in the job file; the
+    noise is then larger
     """
     rule = metadata.contribution_rule
     groups = metadata.groups_apart
@@ -174,12 +174,15 @@ def left_out_groups_note(metadata: ReleaseMetadata) -> str | None:
     counts = "counts" if most == 1 else "count"
     first = f"it is the first {thing}" if most == 1 else f"they are the first {most:,}"
     several = "several groups" if most == 1 else f"more than {most:,} groups"
+    place = ""
+    if most < rule.max_contributions:  # the limit of one window is the smaller one
+        place = f" in one {metadata.window}"
     settings = _limits_of_all_groups(metadata, groups)
     return (
-        f"at most {counted(most, thing)} of each {metadata.privacy_unit} {counts}. In {several}, "
-        f"{first} by time, then by the group's name, so that numbers of other groups are too low. "
-        f"To count each user in every group, set {settings} in the job file; the noise is then "
-        "larger"
+        f"at most {counted(most, thing)} of each {metadata.privacy_unit} {counts}{place}. If a "
+        f"user is in {several}, {first} by time, then by the group's name, and the numbers of the "
+        f"other groups are too low. To count each user in every group, set {settings} in the job "
+        "file; the noise is then larger"
     )
 
 

@@ -30,6 +30,10 @@ _LEAST_PERIODS = 3
 #: Earliest time of an event that is a number since 1970; the latest is tomorrow.
 _FIRST_EPOCH = 10**15
 _OFFSET = re.compile(r"(?:[Zz]|UTC|GMT|[T ].*[+-]\d\d(?::?\d\d)?)$")
+#: The numbers of such an offset at the end of a text.
+_NUMBERS_OF_OFFSET = re.compile(r"[+-]\d\d(?::?\d\d)?$")
+#: Zones and offsets that are UTC.
+_NAMES_OF_UTC = ("UTC", "Etc/UTC", "GMT", "Z", "+00", "+0000", "+00:00", "-00:00")
 #: Words in the name of a column of times. A number since 1970 looks like any other number, such as
 #: that of an order, so it is a time only under such a name.
 _TIME_WORDS = frozenset({
@@ -57,12 +61,20 @@ class TimeColumn(NamedTuple):
         time_format: format of the times, such as ``%d.%m.%Y`` or ``epoch``; None: ISO 8601, the
             column has a data type of times, or ``formats`` has several.
         formats: all formats that the times may have, if there are several, as for 3/4/2024.
+        offset: an offset or a zone of the times that is not UTC, such as +02:00, so that days may
+            begin at another moment than in UTC; None: there is none.
     """
 
     name: str
     local: bool
     time_format: str | None
     formats: tuple[str, ...] = ()
+    offset: str | None = None
+
+    @property
+    def leaves_zone_open(self) -> bool:
+        """Whether the times do not show in which zone days begin, so that one must be stated."""
+        return self.local or self.offset is not None
 
 
 def find_months(columns: Iterable[pl.Series]) -> tuple[str, ...]:
@@ -116,7 +128,9 @@ def find_times(column: pl.Series, *, is_stated: bool = False) -> TimeColumn | No
         None if the column holds no times.
 
     >>> find_times(pl.Series("Date", ["3/1/2024 9:30:00 PM", "3/13/2024 1:05:00 AM"]))
-    TimeColumn(name='Date', local=True, time_format='%m/%d/%Y %I:%M:%S %p', formats=())
+    TimeColumn(name='Date', local=True, time_format='%m/%d/%Y %I:%M:%S %p', formats=(), offset=None)
+    >>> find_times(pl.Series("at", ["2024-03-31T00:30+01:00", "2024-03-31T12:00+02:00"])).offset
+    '+01:00'
     >>> find_times(pl.Series("date", ["03/04/2024", "01/02/2024"])).formats
     ('%d/%m/%Y', '%m/%d/%Y')
     >>> find_times(pl.Series("order_no", [1_700_000_001, 1_700_000_002]))
@@ -125,20 +139,23 @@ def find_times(column: pl.Series, *, is_stated: bool = False) -> TimeColumn | No
     dtype = values.dtype
     if isinstance(dtype, pl.Datetime) or dtype == pl.Date:
         zone = dtype.time_zone if isinstance(dtype, pl.Datetime) else None
-        return TimeColumn(column.name, zone is None, None)
+        return TimeColumn(column.name, zone is None, None, offset=_other_than_utc([zone]))
     if values.is_empty() or not (dtype == pl.String or dtype.is_numeric()):
         return None
     if dtype == pl.String:
         are_iso = _are_times(values, None)
         if _fraction(are_iso) >= _MOST_OF_THEM:
-            first = str(values.filter(are_iso)[0]).strip()
-            return TimeColumn(column.name, _OFFSET.search(first) is None, None)
+            texts = values.filter(are_iso).to_list()
+            is_local = _OFFSET.search(texts[0].strip()) is None
+            offset = None if is_local else _offset_of(texts)
+            return TimeColumn(column.name, is_local, None, offset=offset)
         forms = _formats_of(values)
         if forms:
             is_local = not any("%z" in form for form in forms)
+            offset = None if is_local else _offset_of(values.drop_nulls().to_list())
             if len(forms) == 1:
-                return TimeColumn(column.name, is_local, forms[0])
-            return TimeColumn(column.name, is_local, None, forms)
+                return TimeColumn(column.name, is_local, forms[0], offset=offset)
+            return TimeColumn(column.name, is_local, None, forms, offset)
     if is_stated or _names_a_time(column.name):
         for form in EPOCH_FORMATS:
             if form == "epoch_ns" and dtype.is_float():
@@ -146,6 +163,17 @@ def find_times(column: pl.Series, *, is_stated: bool = False) -> TimeColumn | No
             if _fraction(_are_times(values, form)) >= _MOST_OF_THEM:
                 return TimeColumn(column.name, False, form)
     return None
+
+
+def _offset_of(texts: Iterable[str]) -> str | None:
+    """Return the first offset of texts of times that is not UTC; None if there is none."""
+    found = (_NUMBERS_OF_OFFSET.search(text.strip()) for text in texts)
+    return _other_than_utc(match.group() for match in found if match)
+
+
+def _other_than_utc(zones: Iterable[str | None]) -> str | None:
+    """Return the first offset or zone that is not UTC; None if there is none."""
+    return next((zone for zone in zones if zone is not None and zone not in _NAMES_OF_UTC), None)
 
 
 def _some_of(column: pl.Series) -> pl.Series:

@@ -142,8 +142,8 @@ def look_at(job: Job) -> FirstLook:
     >>> from counton.job.statistics import CountJob
     >>> rows = pl.DataFrame({"at": ["2024-03-01T09:00", None], "reader": ["ann", "bob"]})
     >>> look = look_at(CountJob(events=rows, state="visits.db"))
-    >>> look.times, look.columns
-    ((TimeColumn(name='at', local=True, time_format=None, formats=()),), ('at', 'reader'))
+    >>> [column.name for column in look.times], look.columns
+    (['at'], ('at', 'reader'))
     """
     job = _with_separator(job)
     source = _open(job)

@@ -127,7 +127,7 @@ def _default_times(job: CountJob, time: str | None, look: FirstLook) -> JobValue
     defaults: dict[str, object] = {
         "time": time,
         "time_format": None if column is None else column.time_format,
-        "timezone": None if is_local else "UTC",
+        "timezone": None if column is None or column.leaves_zone_open else "UTC",
     }
     if is_local and (job.timezone or "UTC") != "UTC":
         defaults["ambiguous"] = "earliest"
@@ -248,10 +248,10 @@ def _unsaid_times(job: CountJob, whole: CountJob, look: FirstLook) -> dict[str, 
         remark = _remark_on_format(possible, months)
         if remark is not None:
             remarks["time_format"] = remark
-    if job.timezone is None and (not possible or any(column.local for column in possible)):
-        remarks["timezone"] = (
-            "time zone of the times, which decides when a day begins, as in Europe/Berlin or UTC"
-        )
+    if job.timezone is None:
+        remark = _remark_on_timezone(possible)
+        if remark is not None:
+            remarks["timezone"] = remark
     # Whether rows lie before this year is not known either if their times cannot be read.
     is_unread = "time_format" in remarks
     # Days before the first row would be released as noise alone, so only the operator may choose. A
@@ -268,6 +268,19 @@ def _unsaid_times(job: CountJob, whole: CountJob, look: FirstLook) -> dict[str, 
             "newest row ends the last window, and its time is not protected"
         )
     return remarks
+
+
+def _remark_on_timezone(columns: Sequence[TimeColumn]) -> str | None:
+    """Return a remark on the time zone, if the first rows do not show in which one days begin."""
+    if not columns or any(column.local for column in columns):
+        return "time zone of the times, which decides when a day begins, as in Europe/Berlin or UTC"
+    offset = next((column.offset for column in columns if column.offset is not None), None)
+    if offset is None:
+        return None
+    return (
+        "time zone in which a day begins, as in Europe/Berlin or UTC; the file has times with "
+        f"{offset}"
+    )
 
 
 def _remark_on_format(columns: Collection[TimeColumn], months: Sequence[str] = ()) -> str | None:
@@ -333,8 +346,8 @@ def _unsaid_unit(job: CountJob, user_columns: str) -> dict[str, str]:
     if job.contribution_period is None:
         remarks["contribution_period"] = (
             "length of the period, as in 1d, 1w, 1mo, or 12mo for a year: what a user does in "
-            "one period is protected; without this line a user counts so often in the whole "
-            "stream, and no more"
+            "one period is protected; delete this line to protect all that a user does in the "
+            "whole stream"
         )
     return remarks
 
