@@ -396,7 +396,9 @@ def _wrong_part(part: InputPart, mapping: RowMapping, row: int, problem: Problem
         if column_part.kind == "label":
             continue
         columns = Columns(mapping.columns.time, several=(name,))
-        with_one_column = mapping._replace(columns=columns, row_rule=None, kept=[column_part])
+        with_one_column = mapping._replace(
+            columns=columns, row_rule=None, value_columns_without_rule=[column_part]
+        )
         window = assign_part(part, with_one_column).select("window").slice(row - 1, 1).collect()
         if window.item() == code_as_window(problem):
             return name
