@@ -17,11 +17,7 @@ from counton.run.rows.uncounted_files import (
     leave_out_counted_files,
     recognise_files,
 )
-from counton.run.rows.window_sums import (
-    WindowSums,
-    aggregate_rows,
-    columns_of,
-)
+from counton.run.rows.window_sums import RowReading, WindowSums, aggregate_rows, columns_of
 from counton.run.spec.terms import NewRows, SnapshotRecognition
 from counton.windowing.groups import GroupNames
 
@@ -79,29 +75,29 @@ def _read_sums(
     state = prepared.state
     spec = prepared.spec
 
-    def make_buffer(reading: RowMapping, groups: GroupNames | None) -> RowBuffer | None:
-        return _make_buffer(prepared, reading, groups)
+    def make_buffer(mapping: RowMapping, groups: GroupNames | None) -> RowBuffer | None:
+        return _make_buffer(prepared, mapping, groups)
 
-    return aggregate_rows(
-        spec,
-        prepared.options,
-        source=source,
+    reading = RowReading(
+        spec=spec,
+        options=prepared.options,
         now=prepared.now,
         kept_names=state.names_of_groups if spec.discovers_groups else (),
         make_buffer=make_buffer,
         watch=None if progress is no_progress else row_watcher(progress),
     )
+    return aggregate_rows(reading, source)
 
 
 def _make_buffer(
-    prepared: PreparedRun, reading: RowMapping, groups: GroupNames | None
+    prepared: PreparedRun, mapping: RowMapping, groups: GroupNames | None
 ) -> RowBuffer | None:
     """Return the buffer of the rows, if those that count are chosen."""
     terms = prepared.spec.terms
     if not terms.chooses_rows:
         return None
     state = prepared.state
-    buffer = RowBuffer(reading, state.secret(), groups)
+    buffer = RowBuffer(mapping, state.secret(), groups)
     if _can_drop_early(prepared):
         all_windows = range(1, terms.windowing.windows.steps + 1)
         choice = RowChoice(terms, buffer.groups, state.released, all_windows)
