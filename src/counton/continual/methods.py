@@ -24,7 +24,7 @@ from counton.continual.strategy_text import (
 )
 from counton.privacy import ZCDP, ExpiringDP, ExpiringZCDP
 from counton.privacy.guarantees import difference
-from counton.strategies import AsOf, StreamStrategy, WindowVersions
+from counton.strategies import AsOf, GrowingBlocks, StreamStrategy, WindowVersions
 from counton.strategies.strategy import node_distribution
 
 
@@ -238,14 +238,18 @@ def _trend_of_levels(design: Design) -> str:
     if strategy.horizon is not None:
         return ""
     last = 2**12
+    if isinstance(strategy, GrowingBlocks):
+        last *= strategy.block  # its higher levels are those of the nodes between blocks
     nodes = [*strategy.column(1, last), *strategy.column(last, last)]  # type: ignore[call-arg]
-    top = max(node.level for node in nodes)
-    first, highest = (
-        node_distribution(strategy, distribution, level).variance for level in (0, top)
+    first, *higher = (
+        node_distribution(strategy, distribution, level).variance
+        for level in range(max(node.level for node in nodes) + 1)
     )
-    if first == highest:
+    if all(variance == first for variance in higher):
         return ""
-    return "larger" if highest > first else "smaller"
+    if min(higher) < first < max(higher):
+        return "different"
+    return "larger" if max(higher) > first else "smaller"
 
 
 def _noise_in_words(design: Design, unit: str) -> list[str]:
