@@ -123,10 +123,10 @@ def sums_of_part(
         if "newest" in alike.columns:
             us = pl.when(is_moment(pl.col("us"))).then("newest").otherwise("us")
             assigned = assigned.with_columns(us=us)
-    return _sums_of_assigned(assigned, mapping, domain, number)
+    return _sum_assigned_rows(assigned, mapping, domain, number)
 
 
-def _sums_of_assigned(
+def _sum_assigned_rows(
     assigned: pl.LazyFrame,
     mapping: RowMapping,
     domain: Sequence[str] | None,
@@ -142,7 +142,7 @@ def _sums_of_assigned(
             number=number,
         )
     else:
-        sums = sums_by_code(assigned, domain, mapping.row_rule, newest=True, number=number)
+        sums = _sum_by_window_and_group(assigned, domain, mapping.row_rule, number)
         sums = sums.with_columns(group_name=pl.lit(None, pl.String))
     names = [name for name in sums.collect_schema().names() if name not in ("code", "group_name")]
     return sums.select("code", "group_name", *names).collect()
@@ -228,18 +228,24 @@ def candidates(
     if mapping.columns.group is not None and domain is not None:
         index = pl.col("group").cast(pl.Enum(list(domain)), strict=False).to_physical()
         kept_rows = frame.with_columns(group=index.cast(pl.UInt32))
-    return kept_rows.filter(could), _sums_of_assigned(frame.lazy(), mapping, domain)
+    return kept_rows.filter(could), _sum_assigned_rows(frame.lazy(), mapping, domain)
 
 
-def sums_by_code(
-    rows: pl.LazyFrame, domain: Sequence[str] | None, row_rule: RowRule | None, **more: Any
+def _sum_by_window_and_group(
+    rows: pl.LazyFrame,
+    domain: Sequence[str] | None,
+    row_rule: RowRule | None,
+    number: pl.Expr | None = None,
 ) -> pl.LazyFrame:
-    """Add up rows by window and index of the group in ``domain``."""
+    """Add up rows by window and index of the group in ``domain``, with the newest times.
+
+    ``number``: of events for which each row stands; None: 1.
+    """
     code = pl.col("window")
     if domain is not None:
         code = SumCode.of(domain, row_rule).add_group(code, pl.col("group_index"))
         rows = _add_group_index(rows, pl.col("group"), domain)
-    return _sum_by_code(rows, code, row_rule, **more)
+    return _sum_by_code(rows, code, row_rule, newest=True, number=number)
 
 
 def _add_group_index(rows: pl.LazyFrame, group: pl.Expr, domain: Sequence[str]) -> pl.LazyFrame:
@@ -337,7 +343,7 @@ def sum_indexed_rows(
         number=number,
     )
     sums = _sum_batches(parts, no_rows, add_up).sort("code")
-    return _sums_by_accumulator(_decode_sums(sums, code), row_rule)
+    return _cells_of_sums(_decode_sums(sums, code), row_rule)
 
 
 def _decode_sums(sums: pl.DataFrame, code: SumCode) -> pl.DataFrame:
@@ -402,11 +408,11 @@ def _sum_by_code(
             sum_code = SumCode.of(None, row_rule)
             code = sum_code.add_choice(code, _choice_of_row(row_rule, sum_code.choices))
         if not row_rule.counts_rows:
-            sums += _sums_of_entries(entries, n_rows, weight)
+            sums += _totals_and_magnitudes(entries, n_rows, weight)
     return rows.group_by(code.alias("code"), *by).agg(sums)
 
 
-def _sums_of_entries(
+def _totals_and_magnitudes(
     entries: Sequence[tuple[object, Any]], n_rows: pl.Expr, weight: pl.Expr
 ) -> list[pl.Expr]:
     """Return the total and the magnitude of what rows add to each accumulator.
@@ -443,7 +449,7 @@ def _choice_of_row(row_rule: RowRule, choices: int) -> pl.Expr:
     return pl.when(in_range).then(choice).otherwise(choices - 1)
 
 
-def _sums_by_accumulator(sums: pl.DataFrame, row_rule: RowRule | None) -> pl.DataFrame:
+def _cells_of_sums(sums: pl.DataFrame, row_rule: RowRule | None) -> pl.DataFrame:
     """Convert sums by ``window``, ``group_index`` and, if values choose accumulators, ``choice``.
 
     Returns:
@@ -612,7 +618,7 @@ def _cells_within(
     sums = decoded[within]
     if not is_counted[within].all():
         sums = sums.filter(is_counted[within])
-    return _sums_by_accumulator(sums, row_rule)
+    return _cells_of_sums(sums, row_rule)
 
 
 def _without_small_magnitudes(sums: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
@@ -746,7 +752,7 @@ def _sums_of_source(
     if summation is _Summation.BY_GROUP_NAME:
         assert domain is not None
         return sums_by_group_name(rows, mapping, domain, source)
-    add_up = partial(sums_by_code, domain=domain, row_rule=mapping.row_rule, newest=True)
+    add_up = partial(_sum_by_window_and_group, domain=domain, row_rule=mapping.row_rule)
     if summation is _Summation.WHILE_HELD:
         assert bound is not None
         return _sums_while_held(source, rows, bound, add_up)
