@@ -53,18 +53,18 @@ def contradictions(job: Job) -> Iterator[str]:
     Args:
         job: a job of a new stream, or a later job that was completed from its stream.
     """
-    yield from _of_user_columns(job)
-    yield from _of_value_columns(job)
+    yield from _problems_of_user_columns(job)
+    yield from _problems_of_value_columns(job)
     yield from contradictions_of_source(job, job.events)
-    yield from _of_query(job)
-    yield from _of_strategy_name(job)
-    yield from _of_strategy_object(job)
-    yield from _of_bounds(job)
+    yield from _problems_of_query(job)
+    yield from _problems_of_strategy_name(job)
+    yield from _problems_of_strategy_object(job)
+    yield from _problems_of_bounds(job)
     yield from contradictions_of_form(job)
-    yield from _of_windows(job)
-    yield from _of_report(job)
-    yield from _of_own_statistic(job)
-    yield from _of_accuracy(job)
+    yield from _problems_of_windows(job)
+    yield from _problems_of_report(job)
+    yield from _problems_of_own_statistic(job)
+    yield from _problems_of_accuracy(job)
 
 
 def contradictions_of_form(job: Job) -> Iterator[str]:
@@ -76,14 +76,14 @@ def contradictions_of_form(job: Job) -> Iterator[str]:
     unit = job.privacy_unit
     period = job.value_of("contribution_period")
     if unit is not None and period is not None:
-        yield from _of_unit(str(unit), str(period))
+        yield from _problems_of_unit(str(unit), str(period))
     if job.every is None:  # a later job, whose stream has it
         return
     every = str(job.every)
-    yield from _of_last_lengths(job, every)
-    yield from _of_half_life(job, every)
+    yield from _problems_of_last_lengths(job, every)
+    yield from _problems_of_half_life(job, every)
     if job.allowed_lateness is not None:
-        yield from _of_versions(str(job.allowed_lateness), every)
+        yield from _problems_of_versions(str(job.allowed_lateness), every)
 
 
 def contradictions_of_outputs(job: Job) -> Iterator[str]:
@@ -146,7 +146,7 @@ def contradictions_of_streaming(job: Job) -> Iterator[str]:
 
 
 # -------------------------------------------------------------------------- values read by another
-def _of_unit(unit: str, period: str) -> Iterator[str]:
+def _problems_of_unit(unit: str, period: str) -> Iterator[str]:
     """Yield what is wrong with the name of a unit that states a period."""
     if not names_other_period(unit, period):
         return
@@ -157,7 +157,7 @@ def _of_unit(unit: str, period: str) -> Iterator[str]:
     )
 
 
-def _of_last_lengths(job: Job, every: str) -> Iterator[str]:
+def _problems_of_last_lengths(job: Job, every: str) -> Iterator[str]:
     """Yield what is wrong with the lengths of sums of the last windows."""
     lengths = job.value_of("last")
     if lengths is None:
@@ -180,7 +180,7 @@ def _of_last_lengths(job: Job, every: str) -> Iterator[str]:
             )
 
 
-def _of_half_life(job: Job, every: str) -> Iterator[str]:
+def _problems_of_half_life(job: Job, every: str) -> Iterator[str]:
     """Yield what is wrong with the half-life of decayed sums."""
     length = job.value_of("half_life")
     if length is None:
@@ -200,7 +200,7 @@ def _of_half_life(job: Job, every: str) -> Iterator[str]:
         )
 
 
-def _of_versions(lateness: str, every: str) -> Iterator[str]:
+def _problems_of_versions(lateness: str, every: str) -> Iterator[str]:
     """Yield what is wrong with the time in which windows are revised."""
     from counton.strategies.streams.window_versions import MOST_VERSIONS
     from counton.windowing.windows import revisions_in
@@ -220,7 +220,7 @@ def _of_versions(lateness: str, every: str) -> Iterator[str]:
 
 
 # ----------------------------------------------------------------------------- columns and bounds
-def _of_user_columns(job: Job) -> Iterator[str]:
+def _problems_of_user_columns(job: Job) -> Iterator[str]:
     """Yield what is wrong with the column of users."""
     user = job.value_of("user")
     if user is not None and user == job.time:
@@ -246,7 +246,7 @@ def _of_user_columns(job: Job) -> Iterator[str]:
         )
 
 
-def _of_value_columns(job: Job) -> Iterator[str]:
+def _problems_of_value_columns(job: Job) -> Iterator[str]:
     """Yield what is wrong with a column of values that is named twice."""
     option_of_column: dict[str, str] = {}
     for option in ("columns", "levels", "label", "count_column"):
@@ -309,7 +309,7 @@ def _names_unread_address(events: object) -> bool:
     return False
 
 
-def _of_query(job: Job) -> Iterator[str]:
+def _problems_of_query(job: Job) -> Iterator[str]:
     """Yield what is wrong with the moments that a query names, ``{since}`` and ``{until}``."""
     query = "" if job.query is None else str(job.query)
     shown = param("query", query[:_SHOWN_QUERY])
@@ -333,7 +333,7 @@ def _of_query(job: Job) -> Iterator[str]:
         )
 
 
-def _of_bounds(job: Job) -> Iterator[str]:
+def _problems_of_bounds(job: Job) -> Iterator[str]:
     """Yield what is wrong with bounds on users and on values."""
     most = job.value_of("max_contributions")
     most_a_window = job.value_of("max_contributions_per_window")
@@ -367,7 +367,7 @@ def _of_bounds(job: Job) -> Iterator[str]:
 
 
 # --------------------------------------------------------------------------------------- strategy
-def _of_strategy_name(job: Job) -> Iterator[str]:
+def _problems_of_strategy_name(job: Job) -> Iterator[str]:
     """Yield what is wrong with a kind of strategy, beside series, windows and privacy loss."""
     name = job.strategy if isinstance(job.strategy, str) else ""
     shown = param("strategy", name)
@@ -397,10 +397,10 @@ def _of_strategy_name(job: Job) -> Iterator[str]:
             "Leave one of them out"
         )
     if name in FAMILIES:
-        yield from _of_family(job, name, FAMILIES[name])
+        yield from _problems_of_family(job, name, FAMILIES[name])
 
 
-def _of_family(job: Job, name: str, families: tuple[StrategyFamily, ...]) -> Iterator[str]:
+def _problems_of_family(job: Job, name: str, families: tuple[StrategyFamily, ...]) -> Iterator[str]:
     """Yield what is wrong with the strategies of a name, beside loss and number of windows."""
     shown = param("strategy", name)
     norms = _norms_of_loss(job)
@@ -428,7 +428,7 @@ def _of_family(job: Job, name: str, families: tuple[StrategyFamily, ...]) -> Ite
         )
 
 
-def _of_strategy_object(job: Job) -> Iterator[str]:
+def _problems_of_strategy_object(job: Job) -> Iterator[str]:
     """Yield what is wrong with a strategy of the user's own, an object or a file."""
     strategy = _own_strategy(job)
     if strategy is None:
@@ -503,7 +503,7 @@ def _loss_option(job: Job) -> str:
 
 
 # ---------------------------------------------------------------------------------------- windows
-def _of_windows(job: Job) -> Iterator[str]:
+def _problems_of_windows(job: Job) -> Iterator[str]:
     """Yield what is wrong with windows, beside users' periods and the time of the release."""
     windows = _windows_of(job)
     if windows is None:
@@ -537,7 +537,7 @@ def _of_windows(job: Job) -> Iterator[str]:
             f"({param('contribution_period')}) of whole windows, as reach does, and here no "
             "user does; leave it out"
         )
-    yield from _of_time_of_release(job, windows)
+    yield from _problems_of_time_of_release(job, windows)
 
 
 def _windows_of(job: Job) -> Windows | None:
@@ -559,7 +559,7 @@ def _windows_of(job: Job) -> Windows | None:
     return None
 
 
-def _of_time_of_release(job: Job, windows: Windows) -> Iterator[str]:
+def _problems_of_time_of_release(job: Job, windows: Windows) -> Iterator[str]:
     """Yield what is wrong with a stated time up to which windows are released.
 
     A scheduled run may come before its first window begins, by less than a window.
@@ -634,7 +634,7 @@ def _counts_users(job: Job) -> bool:
     return any(member.highest_rank for member in _members_of(job).values())
 
 
-def _of_report(job: Job) -> Iterator[str]:
+def _problems_of_report(job: Job) -> Iterator[str]:
     """Yield what is wrong with the statistics of a report, beside its own options."""
     most = job.value_of("max_contributions") or 1
     for name, member in _members_of(job).items():
@@ -662,14 +662,20 @@ def _own_statistic(job: Job) -> AccumulatorStatistic | None:
     return cast("AccumulatorStatistic", statistic) if is_usable else None
 
 
-def _of_own_statistic(job: Job) -> Iterator[str]:
+def _problems_of_own_statistic(job: Job) -> Iterator[str]:
     """Yield what is wrong with options beside a statistic that counton does not name."""
-    from counton.job.custom_statistic import OwnStatisticJob
-    from counton.statistics import Grouped
-
     statistic = _own_statistic(job)
     if statistic is None:
         return
+    yield from _problems_of_users_of_statistic(job, statistic)
+    yield from _problems_of_columns_of_statistic(job, statistic)
+    yield from _problems_of_corrections(job, statistic)
+    yield from _problems_of_shown_numbers(job, statistic)
+    yield from _problems_of_released_numbers(job, statistic)
+
+
+def _problems_of_users_of_statistic(job: Job, statistic: AccumulatorStatistic) -> Iterator[str]:
+    """Yield what is wrong with options of users, beside a statistic of the user's own."""
     if statistic.counts_users and not job.has_stated("user"):
         yield (
             f"{statistic!r} counts users, and no column names them. Give {param('user')}, the "
@@ -695,6 +701,13 @@ def _of_own_statistic(job: Job) -> Iterator[str]:
             f"{statistic!r}, because a row of this statistic changes several numbers. Leave "
             f"{param('max_contributions_per_window')} out"
         )
+
+
+def _problems_of_columns_of_statistic(job: Job, statistic: AccumulatorStatistic) -> Iterator[str]:
+    """Yield what is wrong with the columns that a statistic of the user's own reads."""
+    from counton.job.custom_statistic import OwnStatisticJob
+    from counton.statistics import Grouped
+
     assert isinstance(job, OwnStatisticJob)
     if isinstance(statistic, Grouped):
         yield (
@@ -711,8 +724,10 @@ def _of_own_statistic(job: Job) -> Iterator[str]:
             f"{len(statistic.parts)} columns besides time, group and user: {names_of_parts}. Name "
             "one column for each"
         )
-    yield from _of_corrections(job, statistic)
-    yield from _of_shown_numbers(job, statistic)
+
+
+def _problems_of_released_numbers(job: Job, statistic: AccumulatorStatistic) -> Iterator[str]:
+    """Yield what is wrong with options of releases, beside a statistic of the user's own."""
     if job.expiring and statistic.statistics:
         yield (
             f"{param('expiring', True)} cannot be used with {statistic!r}, because the statistics "
@@ -726,7 +741,7 @@ def _of_own_statistic(job: Job) -> Iterator[str]:
         )
 
 
-def _of_corrections(job: Job, statistic: AccumulatorStatistic) -> Iterator[str]:
+def _problems_of_corrections(job: Job, statistic: AccumulatorStatistic) -> Iterator[str]:
     """Yield what is wrong with covered changes of rows, beside a statistic of the user's own."""
     if job.max_corrections is None:
         return
@@ -742,7 +757,7 @@ def _of_corrections(job: Job, statistic: AccumulatorStatistic) -> Iterator[str]:
         )
 
 
-def _of_shown_numbers(job: Job, statistic: AccumulatorStatistic) -> Iterator[str]:
+def _problems_of_shown_numbers(job: Job, statistic: AccumulatorStatistic) -> Iterator[str]:
     """Yield what is wrong with the numbers to show of a statistic of the user's own."""
     shares = job.value_of("shares")
     names = job.value_of("ask") or () if shares is None else map(float, shares)
@@ -754,7 +769,7 @@ def _of_shown_numbers(job: Job, statistic: AccumulatorStatistic) -> Iterator[str
 
 
 # --------------------------------------------------------------------------------------- accuracy
-def _of_accuracy(job: Job) -> Iterator[str]:
+def _problems_of_accuracy(job: Job) -> Iterator[str]:
     """Yield what is wrong with a wanted accuracy, beside the statistic."""
     if job.margin_of_error is None:
         return

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from counton.base.errors import InvalidInputError, param
 from counton.continual import StepRelease
 from counton.results.release_data import ReleaseData
-from counton.statistics import Grouped, StatisticResult
+from counton.statistics import AccumulatorStatistic, Grouped, StatisticResult
 from counton.statistics.by_group import inner_of
 from counton.statistics.cells import Cells
 from counton.statistics.results import StatisticResults
@@ -35,41 +35,38 @@ def part_of(numbers: ReleaseData, name: str) -> ReleaseData:
             "leave it out"
         )
     report: Report = cast("Report", inner_of(numbers.metadata.statistic))
-    groups = numbers.metadata.domain
+    groups_of_report = numbers.metadata.domain
     member = report.statistic(name)
-    statistic = member
-    measured = report.derived_from.get(name, name)
-    n_groups = () if groups is None else (len(groups),)
-    design = report.design_of(measured, numbers.design, n_groups)
-    counts = statistic.additive and measured == name
-    by_group = None if groups is None or counts else Grouped(statistic, groups)
-    by = numbers.metadata.group_by
+    counted_name = report.derived_from.get(name, name)
+    is_derived = counted_name != name
+    n_groups = () if groups_of_report is None else (len(groups_of_report),)
+    design = report.design_of(counted_name, numbers.design, n_groups)
+    by_group = None
+    if groups_of_report is not None and (is_derived or not member.additive):
+        by_group = Grouped(member, groups_of_report)
     columns = report.columns[name]
-    if isinstance(statistic, Grouped) or statistic.declares is not None:  # it has its own groups
-        groups = GroupNames(
-            statistic.groups if isinstance(statistic, Grouped) else statistic.declares or ()
-        )
-        by = columns[0]
-        columns = columns[1:]
-        statistic = inner_of(statistic)
-    additive = statistic.additive and measured == name
+    part = _own_groups(member, columns)
+    if part is None:
+        part = _GroupedPart(member, groups_of_report, numbers.metadata.group_by, columns)
+    statistic = part.statistic
+    has_cells = statistic.additive and not is_derived
     contribution_rule = numbers.metadata.contribution_rule
-    if member.counted_ranks == (1,) or (by is None and member.counts_users):
+    if member.counted_ranks == (1,) or (part.group_by is None and member.counts_users):
         contribution_rule = contribution_rule.with_groups(member.counted_ranks[-1])
     metadata = replace(
         numbers.metadata,
         what=statistic.keyword or type(statistic).__name__,
-        statistic=statistic if additive else by_group or member,
-        group_by=by,
-        domain=groups,
-        value=columns[0] if len(columns) == 1 else None,
+        statistic=statistic if has_cells else by_group or member,
+        group_by=part.group_by,
+        domain=part.groups,
+        value=part.columns[0] if len(part.columns) == 1 else None,
         contribution_rule=contribution_rule,
     )
     releases = numbers.results.releases
     assert releases is not None
-    if additive:
+    if has_cells:
         values = report.values_of(name, releases.values, design)
-        cells = numbers.of(metadata, design, values, numbers.level)
+        cells = ReleaseData.of(metadata, design, values, numbers.level)
         return cells.only(range(numbers.first, numbers.steps.stop), numbers.chosen)
 
     def read(release: StepRelease) -> StatisticResult:
@@ -77,3 +74,35 @@ def part_of(numbers: ReleaseData, name: str) -> ReleaseData:
 
     results = StatisticResults(metadata.statistic, releases.steps, releases, read=read)
     return replace(numbers, metadata=metadata, design=design, published=results)
+
+
+class _GroupedPart(NamedTuple):
+    """A statistic of a report, with the groups in which it counts.
+
+    Attributes:
+        statistic: the statistic, as it counts in each group.
+        groups: names of the groups; None: one total.
+        group_by: column of the groups.
+        columns: columns that the statistic reads, without that of its groups.
+    """
+
+    statistic: AccumulatorStatistic
+    groups: GroupNames | None
+    group_by: str | None
+    columns: tuple[str, ...]
+
+
+def _own_groups(member: AccumulatorStatistic, columns: tuple[str, ...]) -> _GroupedPart | None:
+    """Return a statistic with groups of its own; None if it has those of the report.
+
+    Args:
+        member: the statistic.
+        columns: columns that it reads. The first one has its groups, if it has any.
+    """
+    if isinstance(member, Grouped):
+        names = member.groups
+    elif member.declares is not None:
+        names = member.declares
+    else:
+        return None
+    return _GroupedPart(inner_of(member), GroupNames(names), columns[0], columns[1:])

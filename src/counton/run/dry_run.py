@@ -77,20 +77,20 @@ def dry_run(job: Job, progress: Progress = no_progress) -> DryRun:
         prepared = prepare(job, state, None, datetime.now(UTC), progress)
         state.refuse_unwritable()
         prepared = _without_quarantine_file(prepared, Path(folder))
-        read = read_rows(prepared, progress)
-        ended = decide(prepared, read)
+        rows_read = read_rows(prepared, progress)
+        ended = decide(prepared, rows_read)
         beyond_limit = 0
         if prepared.begins_stream:
-            steps = plan_steps(prepared, read, ended, None)
+            steps = plan_steps(prepared, rows_read, ended, None)
             beyond_limit = steps.counts.choice.beyond_bound
         return DryRun(
             spec=prepared.spec,
             before=None if prepared.begins_stream else state.released,
             after=max(ended.last, state.released),
             until=ended.until,
-            counts=Private(reveal(read.sums).numbers),
+            counts=Private(reveal(rows_read.sums).numbers),
             beyond_limit=Private(beyond_limit),
-            column_names=read.column_names,
+            column_names=rows_read.column_names,
         )
 
 

@@ -110,13 +110,8 @@ def prepare(
         BudgetExceededError: the privacy budget of the state has no room for the new stream.
     """
     progress("choosing a strategy", 0.05)
-    states_domain = job.has_stated("groups")
-    source: Source | None = None
-    if state.saved is None:
-        source = open_rows_of_new_stream(job, rows)
-        spec = _planned_stream(job, state, units)
-    else:
-        job, spec = _continued_stream(job, state, state.saved)
+    states_groups = job.has_stated("groups")
+    job, spec, source = _planned_or_continued(job, state, rows, units)
     options = parse_run(job, spec.terms)
     outputs = parse_outputs(job) if writes_files else OutputFiles()
     retention = job.value_of("retain")
@@ -128,7 +123,7 @@ def prepare(
     moments = query_moments(job, spec, options, state.released, now)
     if source is None:
         source = open_rows(job, rows, moments.edges)
-        if states_domain:
+        if states_groups:
             refuse_rows_as_domain(job, source, rows)
         if state.saved is None:
             refuse_unit_of_users(job, source.parts[0].columns())
@@ -142,6 +137,26 @@ def prepare(
         are_several_files=rows is None and are_several(job.events),
         now=now if moments.asked_at is None else moments.asked_at,
     )
+
+
+def _planned_or_continued(
+    job: Job, state: OpenedState, rows: object, units: Sequence[SpentUnit]
+) -> tuple[Job, StreamSpec, Source | None]:
+    """Plan the stream of a job, or load it and compare the job with it.
+
+    Args:
+        rows: a source of rows that a program passes; None: what the job names.
+        units: further protected units for which the ledger of the state will have entries.
+
+    Returns:
+        The job, complete; the specification of its stream; and the rows of a new stream. The rows
+        are None if they are opened only once the specification is known.
+    """
+    if state.saved is not None:
+        job, spec = _continued_stream(job, state, state.saved)
+        return job, spec, None
+    source = open_rows_of_new_stream(job, rows)
+    return job, _planned_stream(job, state, units), source
 
 
 def _planned_stream(job: Job, state: OpenedState, units: Sequence[SpentUnit]) -> StreamSpec:

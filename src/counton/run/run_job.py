@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Self
+from typing import NamedTuple, Self
 
 from counton.base.errors import InvalidInputError
 from counton.base.exact import quote
@@ -25,6 +25,7 @@ from counton.results.release import Release
 from counton.run.counting.missing_rows import refuse_holes
 from counton.run.counting.operator_counts import OperatorCounts
 from counton.run.counting.plan_steps import plan_steps
+from counton.run.counting.step_inputs import PlannedSteps
 from counton.run.erasure import retain
 from counton.run.opened_state import OpenedState
 from counton.run.outputs.read_journal import read_release
@@ -37,7 +38,7 @@ from counton.run.rows.uncounted_files import refuse_counted_meanwhile
 from counton.run.rows.window_sums import refuse_no_row_within
 from counton.run.spec.stream_spec import StreamSpec
 from counton.run.spec.terms import OutputFiles, RunOptions, SingleTable
-from counton.run.windows.due_windows import EndedWindows, ReleaseClock
+from counton.run.windows.due_windows import EndedWindows, ReleaseClock, RowTimes
 from counton.state import Store, Stream
 from counton.state.database import CommitHook
 
@@ -192,12 +193,12 @@ def run(
         prepared = prepare(job, state, rows, now, progress)
         if approve is not None:
             approve(prepared.spec)
-        read = read_rows(prepared, progress)
-        ended = decide(prepared, read)
+        rows_read = read_rows(prepared, progress)
+        ended = decide(prepared, rows_read)
         if before_commit is not None:
             before_commit(prepared, ended)
-        committed = commit(prepared, read, ended, progress)
-        release, chart_error = write_results(prepared, committed.stream, progress)
+        committed = commit(prepared, rows_read, ended, progress)
+        written = write_results(prepared, committed.stream, progress)
         return RunResult(
             name=state.name,
             job=prepared.job,
@@ -207,17 +208,17 @@ def run(
             before=state.released,
             after=committed.stream.step,
             until=ended.until,
-            release=release,
+            release=written.release,
             spent=tuple(committed.stream.totals_apart),
             counts=committed.counts,
-            column_names=read.column_names,
-            is_duplicate_input=read.files.is_duplicate,
-            chart_error=chart_error,
+            column_names=rows_read.column_names,
+            is_duplicate_input=rows_read.files.is_duplicate,
+            chart_error=written.chart_error,
         )
 
 
 # ----------------------------------------------------------------------------------------- decide
-def decide(prepared: PreparedRun, read: ReadRows) -> EndedWindows:
+def decide(prepared: PreparedRun, rows_read: ReadRows) -> EndedWindows:
     """Decide which windows have ended, and so are released.
 
     Raises:
@@ -226,7 +227,7 @@ def decide(prepared: PreparedRun, read: ReadRows) -> EndedWindows:
     windows = prepared.windows
     options = prepared.options
     released = prepared.state.released
-    times = reveal(read.sums).times
+    times = reveal(rows_read.sums).times
     clock = ReleaseClock(
         windows=windows,
         options=options,
@@ -242,7 +243,7 @@ def decide(prepared: PreparedRun, read: ReadRows) -> EndedWindows:
     has_windows = not isinstance(prepared.spec.terms.windowing, SingleTable)
     may_release = prepared.begins_stream and has_windows
     if may_release and clock.ended_windows(allows_missing_rows=True).last:
-        refuse_no_row_within(read.sums, windows)
+        refuse_no_row_within(rows_read.sums, windows)
     ended = clock.ended_windows(allows_missing_rows=False)
     if options.input.lookback is not None:
         due = range(released + 1, ended.last + 1)
@@ -254,7 +255,7 @@ def decide(prepared: PreparedRun, read: ReadRows) -> EndedWindows:
             covered=prepared.covered_windows(ended) or due,
             due=due,
         )
-    read.files.refuse_duplicate(ended.last - released)
+    rows_read.files.refuse_duplicate(ended.last - released)
     return ended
 
 
@@ -285,7 +286,7 @@ class Committed:
 
 def commit(
     prepared: PreparedRun,
-    read: ReadRows,
+    rows_read: ReadRows,
     ended: EndedWindows,
     progress: Progress = no_progress,
     *,
@@ -305,47 +306,64 @@ def commit(
         SumOverflowError: sums would not be exact.
     """
     state = prepared.state
-    spec = prepared.spec
     stream = state.open_writer()
-    if stream is not None:  # it was not closed meanwhile, but notes may have been written
+    spec = prepared.spec
+    if stream is not None:
+        # Notes may have been written since the stream was read.
         spec = spec.with_public_notes(stream)
         refuse_counted_meanwhile(
-            read.files, stream.has_source, are_several=prepared.are_several_files
+            rows_read.files, stream.has_source, are_several=prepared.are_several_files
         )
-    steps = plan_steps(prepared, read, ended, stream)
+    steps = plan_steps(prepared, rows_read, ended, stream)
     new_public_facts: Mapping[str, object] | None = None
     if stream is None:
         stream = state.create(spec)
     elif stream.public_facts != spec.public_facts():
         new_public_facts = spec.public_facts()
     for fraction, addition in steps.transactions(
-        new_public_facts, is_needed=commit_hook is not None, read_sums=read.sums_to_keep
+        new_public_facts, is_needed=commit_hook is not None, read_sums=rows_read.sums_to_keep
     ):
         progress("releasing", 0.4 + 0.3 * fraction)
         stream.commit(addition, commit_hook=commit_hook)
-    span = steps.span
     retention = prepared.job.value_of("retain")
-    if retention is not None and span.new_steps:
+    if retention is not None and steps.span.new_steps:
         retain(stream, spec, retention)
-    sums = reveal(read.sums)
-    empty_windows = 0
-    if span.is_recurring:
-        last_counted = max(span.released, steps.last_window_with_rows)
-        empty_windows = min(
-            sums.times.windows_since_newest(prepared.windows, span.target, span.released),
-            max(0, span.target - last_counted),
-        )
+    sums = reveal(rows_read.sums)
     numbers = sums.numbers
     if not steps.changes_anything:
         numbers = replace(numbers, unlisted_names=())  # an earlier run has named them
-    counts = RowCounts(numbers, steps.counts, empty_windows)
+    counts = RowCounts(numbers, steps.counts, _number_of_empty_windows(prepared, sums.times, steps))
     return Committed(stream, spec, Private(counts))
 
 
+def _number_of_empty_windows(prepared: PreparedRun, times: RowTimes, steps: PlannedSteps) -> int:
+    """Return the number of released windows after the newest row; 0 of a single table."""
+    span = steps.span
+    if not span.is_recurring:
+        return 0
+    last_counted = max(span.released, steps.last_window_with_rows)
+    return min(
+        times.windows_since_newest(prepared.windows, span.target, span.released),
+        max(0, span.target - last_counted),
+    )
+
+
 # ------------------------------------------------------------------------------------------ write
+class WrittenResults(NamedTuple):
+    """What a run has written for readers.
+
+    Attributes:
+        release: all that the stream has released.
+        chart_error: why the chart could not be drawn; None if it was drawn, or there is none.
+    """
+
+    release: Release
+    chart_error: str | None
+
+
 def write_results(
     prepared: PreparedRun, stream: Stream, progress: Progress = no_progress
-) -> tuple[Release, str | None]:
+) -> WrittenResults:
     """Read the release from the journal, and write the job's table and chart.
 
     Readers who use SQL see new steps in the state's database, if the stream is published there.
@@ -354,15 +372,12 @@ def write_results(
         prepared: the run, with its outputs.
         stream: the stream, after its windows were committed.
         progress: function that gets each task, and the fraction of the run that is done.
-
-    Returns:
-        The release, and why its chart could not be drawn.
     """
     progress("reading the journal", 0.7)
     if not prepared.begins_stream:
         publish_new_steps(stream)
     release = read_release(stream, StreamSpec.of_stream(stream))
-    return release, write_outputs(release, prepared.outputs, progress)
+    return WrittenResults(release, write_outputs(release, prepared.outputs, progress))
 
 
 def publish_new_steps(stream: Stream) -> None:

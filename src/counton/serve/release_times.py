@@ -80,8 +80,10 @@ def run(
     with OpenedState(served.job) as state:
         rows = served.accepted_rows(parts)
         prepared = prepare(served.job, state, rows, now, writes_files=False)
-        read = read_rows(prepared)
-        committed = commit(prepared, read, decide(prepared, read), commit_hook=commit_hook)
+        rows_read = read_rows(prepared)
+        committed = commit(
+            prepared, rows_read, decide(prepared, rows_read), commit_hook=commit_hook
+        )
         if not prepared.begins_stream:
             publish_new_steps(committed.stream)
         return ServiceRun(state.released, committed.stream.step, committed.counts)

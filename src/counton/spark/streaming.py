@@ -179,8 +179,8 @@ class Batches:
             )
             prepared = prepare(job, state, source, datetime.now(UTC))
             self.check(prepared.spec)
-            read = read_rows(prepared)
-            committed = commit(prepared, read, decide(prepared, read))
+            rows_read = read_rows(prepared)
+            committed = commit(prepared, rows_read, decide(prepared, rows_read))
             release, chart_error = write_results(prepared, committed.stream)
             if chart_error is not None:
                 warnings.warn(ChartWarning(chart_error), stacklevel=2)

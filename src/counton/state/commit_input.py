@@ -18,7 +18,16 @@ if TYPE_CHECKING:
 
 @name_alone
 class LateRowStats(NamedTuple):
-    """Numbers of rows received so far, and of those after their window's release. Secret."""
+    """Numbers of rows that a stream received, and of those that came late. Secret.
+
+    They are of all runs if each run gets new rows, and of the last run if each run gets a snapshot
+    of windows.
+
+    Attributes:
+        arrived: number of rows. Of new rows, those of final windows are not included.
+        late: of new rows, those that came after the release of their windows; of a snapshot, those
+            that were added to final windows, and so never count.
+    """
 
     arrived: int = 0
     late: int = 0

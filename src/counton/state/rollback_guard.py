@@ -115,11 +115,11 @@ class RollbackGuard:
     ) -> None:
         self._database = database
         self._label = database.label
-        self._named = "" if folder is None else address_of(folder)
+        self._named_folder = "" if folder is None else address_of(folder)
         self.folder = str(connection.value("SELECT witness FROM counton_database"))
         files = {
             folder: self._file(folder)
-            for folder in dict.fromkeys((self.folder, self._named, default_folder() or ""))
+            for folder in dict.fromkeys((self.folder, self._named_folder, default_folder() or ""))
             if folder not in ("", NONE)
         }
         # A user's folder may belong to somebody else, as under ``sudo``.
@@ -128,16 +128,17 @@ class RollbackGuard:
             for folder, file in files.items()
         }
         entries_of_folder = entries_by_folder.get(self.folder)
-        named_entries = entries_by_folder.get(self._named, [])
-        #: Steps and digests of which the state has the same release.
-        self._agreed = set[tuple[int, str]]()
+        named_entries = entries_by_folder.get(self._named_folder, [])
+        #: Steps and digests of recorded releases that the state has too.
+        self._confirmed = set[tuple[int, str]]()
         #: Whether the file should exist and does not, nor in the folder that the run names.
         self.missing = entries_of_folder == [] and (
             not named_entries or any(entry.get("moving") for entry in named_entries)
         )
-        at = self.folder if entries_of_folder != [] or self.missing else self._named
-        self._here = entries_by_folder.get(at, [])
-        self.file = files.get(at)
+        is_folder_used = entries_of_folder != [] or self.missing
+        used_folder = self.folder if is_folder_used else self._named_folder
+        self._entries_of_file = entries_by_folder.get(used_folder, [])
+        self.file = files.get(used_folder)
         self.entries = [
             {**entry, "where": str(files[folder].path)}
             for folder, entries in entries_by_folder.items()
@@ -182,7 +183,7 @@ class RollbackGuard:
         Raises:
             StateUnavailableError: a file cannot be written.
         """
-        folder = self._named or ("" if self.missing else self.folder) or default_folder()
+        folder = self._named_folder or ("" if self.missing else self.folder) or default_folder()
         if folder is None:
             raise self._unwritten("", "the user has no home", _NOTHING_RELEASED)
         if folder == self.folder and not (accept and folder != NONE):
@@ -210,7 +211,7 @@ class RollbackGuard:
                 (GuardPosition.from_row(row), journal.digest_at(connection, row.id, row.step) or "")
                 for row in public_rows(connection)
             ]
-            entries = [*(self._entry(at, digest) for at, digest in positions), *entries]
+            entries = [*(self._entry(position, digest) for position, digest in positions), *entries]
         first = self._entry(GuardPosition(_BEGINNING, "", 0), "")
         try:
             new.begin([{**first, "moving": old is not None}, *reversed(entries)])
@@ -262,20 +263,20 @@ class RollbackGuard:
             if row.name != beginning:
                 self._refuse_unknown(connection, GuardPosition.from_row(row))
 
-    def _refuse_unknown(self, connection: Connection, at: GuardPosition) -> None:
-        if not at.step or self.folder == NONE or self._entries_of(at):
+    def _refuse_unknown(self, connection: Connection, position: GuardPosition) -> None:
+        if not position.step or self.folder == NONE or self._entries_of(position):
             return
         # A stream is recorded before its first commit, perhaps after this rollback guard was read.
         # If its second step was recorded, too, it is refused this once.
-        self.entries += RollbackGuard(self._database, connection, self._named or None)._entries_of(
-            at
-        )
-        if not self._entries_of(at):
+        self.entries += RollbackGuard(
+            self._database, connection, self._named_folder or None
+        )._entries_of(position)
+        if not self._entries_of(position):
             record_path = self._file(self.folder).path
             raise StateRolledBackError(
-                f"stream {at.name!r} is at step {at.step:,} in state {self._label}, and "
-                f"{record_path} has no record of it, so nobody here can tell whether the state was "
-                "restored from an old copy. An old copy would release steps again, with equal "
+                f"stream {position.name!r} is at step {position.step:,} in state {self._label}, "
+                f"and {record_path} has no record of it, so nobody here can tell whether the state "
+                "was restored from an old copy. An old copy would release steps again, with equal "
                 "noise, and reveal how the data differ: if the rollback guard was moved, name its "
                 f"folder ({param('rollback_guard')}); else restore the newest copy with its "
                 "rollback guard. Only if you know that this copy is the newest, confirm it "
@@ -286,7 +287,7 @@ class RollbackGuard:
         self,
         connection: Connection,
         stream_id: int,
-        at: GuardPosition,
+        position: GuardPosition,
         *,
         forgetting: bool = False,
         accept: bool = False,
@@ -298,7 +299,7 @@ class RollbackGuard:
         Args:
             connection: a transaction of the state.
             stream_id: id of the stream's database row.
-            at: the stream's progress as the state has it.
+            position: the stream's progress as the state has it.
             forgetting: the caller is going to delete a person's data; missing deletions are then
                 allowed.
             accept: the user says that the state is the newest: only what the rollback guard knows
@@ -306,34 +307,34 @@ class RollbackGuard:
         """
         if not accept:
             self.refuse_missing()
-            self._refuse_unknown(connection, at)
-        for entry in self._entries_of(at):
-            if entry["step"] > at.step:
+            self._refuse_unknown(connection, position)
+        for entry in self._entries_of(position):
+            if entry["step"] > position.step:
                 raise StateRolledBackError(
-                    f"state {self._label} is an old copy: stream {at.name!r} is at step "
-                    f"{at.step:,}, but {entry['where']} records that step {entry['step']:,} is "
-                    "released. Releasing it again would reveal data. Restore the newest copy. If "
-                    f"it is lost, close the stream and begin another one ({param('stream')})"
+                    f"state {self._label} is an old copy: stream {position.name!r} is at step "
+                    f"{position.step:,}, but {entry['where']} records that step {entry['step']:,} "
+                    "is released. Releasing it again would reveal data. Restore the newest copy. "
+                    f"If it is lost, close the stream and begin another one ({param('stream')})"
                 )
             step = entry["step"]
             if step and journal.digest_at(connection, stream_id, step) != entry["digest"]:
-                raise self._other_release(at.name, step, entry["where"])
-            self._agreed.add((step, entry["digest"]))
-            if not forgetting and entry["forgotten"] > at.forgotten:
-                more = entry["forgotten"] - at.forgotten
+                raise self._other_release(position.name, step, entry["where"])
+            self._confirmed.add((step, entry["digest"]))
+            if not forgetting and entry["forgotten"] > position.forgotten:
+                more = entry["forgotten"] - position.forgotten
                 times = "once" if more == 1 else f"{more:,} times"
                 raise StateRolledBackError(
                     f"state {self._label} is an old copy: {entry['where']} records that people "
-                    f"were forgotten in stream {at.name!r} {times} since the copy was made, and "
-                    "the copy still remembers them: restore the newest copy, or forget them again "
-                    f"(counton erase-user), {times}; until then nothing is released"
+                    f"were forgotten in stream {position.name!r} {times} since the copy was made, "
+                    "and the copy still remembers them: restore the newest copy, or forget them "
+                    f"again (counton erase-user), {times}; until then nothing is released"
                 )
 
-    def _entries_of(self, at: GuardPosition) -> Entries:
+    def _entries_of(self, position: GuardPosition) -> Entries:
         """Return the rollback guard's entries of one stream, the latest steps first."""
-        return [entry for entry in self.entries if (entry["key"], entry["stream"]) == at[:2]]
+        return [entry for entry in self.entries if (entry["key"], entry["stream"]) == position[:2]]
 
-    def needs_recording(self, at: GuardPosition, digest: str) -> bool:
+    def needs_recording(self, position: GuardPosition, digest: str) -> bool:
         """Return True if a stream's last release still has to be recorded in the rollback guard,
         the record outside the state, before it is shown. ``digest`` is that of the release.
 
@@ -344,36 +345,36 @@ class RollbackGuard:
             StateRolledBackError: the rollback guard has recorded another release of this step, or a
                 later step without this release.
         """
-        of = self._entries_of(at)
+        entries = self._entries_of(position)
         is_known = False
-        for entry in of:
+        for entry in entries:
             past = {**dict(map(tuple, entry["past"])), entry["step"]: entry["digest"]}
-            if past.get(at.step, digest) != digest:
-                raise self._other_release(at.name, at.step, entry["where"])
-            is_known |= at.step in past or (len(past) > PAST and at.step < min(past))
-        later = bool(of) and of[0]["step"] > at.step
+            if past.get(position.step, digest) != digest:
+                raise self._other_release(position.name, position.step, entry["where"])
+            is_known |= position.step in past or (len(past) > PAST and position.step < min(past))
+        later = bool(entries) and entries[0]["step"] > position.step
         if later and not is_known:
-            raise self._other_release(at.name, at.step, of[0]["where"])
-        return bool(of) and not later and self.is_behind(at)
+            raise self._other_release(position.name, position.step, entries[0]["where"])
+        return bool(entries) and not later and self.is_behind(position)
 
-    def is_behind(self, at: GuardPosition) -> bool:
+    def is_behind(self, position: GuardPosition) -> bool:
         """Return True if the rollback guard lacks a stream's last step, or deletions of people."""
         return (
             not self.missing
             and self.file is not None
             and all(
-                (entry["key"], entry["stream"], entry["step"]) != at[:3]
-                or entry["forgotten"] < at.forgotten
-                for entry in self._here
+                (entry["key"], entry["stream"], entry["step"]) != position[:3]
+                or entry["forgotten"] < position.forgotten
+                for entry in self._entries_of_file
             )
         )
 
-    def note(self, at: GuardPosition, digest: str, stream_id: int) -> None:
+    def note(self, position: GuardPosition, digest: str, stream_id: int) -> None:
         """Record a committed release in the rollback guard (the record outside the state), before
         the release is shown to anybody.
 
         Args:
-            at: the stream's progress after the release, whose digest is ``digest``.
+            position: the stream's progress after the release, whose digest is ``digest``.
             stream_id: id of the stream's database row.
 
         Raises:
@@ -383,24 +384,24 @@ class RollbackGuard:
         """
 
         def agrees(old: dict[str, Any]) -> bool:
-            if old["step"] in (0, at.step):
+            if old["step"] in (0, position.step):
                 return not old["step"] or bool(old["digest"] == digest)
-            if (old["step"], old["digest"]) in self._agreed:
+            if (old["step"], old["digest"]) in self._confirmed:
                 return True
             with self._database.transaction(write=False) as connection:
                 return bool(journal.digest_at(connection, stream_id, old["step"]) == old["digest"])
 
         self._write(
-            lambda file: file.note(self._entry(at, digest), agrees),
-            at.name,
-            f"what {at.name!r} has released is kept in the state, but not shown yet; make the "
-            "rollback guard writable, then run the same command again",
+            lambda file: file.note(self._entry(position, digest), agrees),
+            position.name,
+            f"what {position.name!r} has released is kept in the state, but not shown yet; make "
+            "the rollback guard writable, then run the same command again",
         )
 
-    def reserve(self, at: GuardPosition) -> None:
+    def reserve(self, position: GuardPosition) -> None:
         """Check, before a commit, that the rollback guard can record the release afterwards."""
-        entry = self._entry(at, "0" * 64)
-        self._write(lambda file: file.reserve(entry), at.name, _NOTHING_RELEASED)
+        entry = self._entry(position, "0" * 64)
+        self._write(lambda file: file.reserve(entry), position.name, _NOTHING_RELEASED)
 
     def _write(self, act: Callable[[GuardFile], int | None], name: str, consequence: str) -> None:
         if (file := self.file) is None:  # the user wants none
@@ -412,20 +413,20 @@ class RollbackGuard:
         if other is not None:
             raise self._other_release(name, other, str(file.path))
 
-    def _entry(self, at: GuardPosition, digest: str) -> dict[str, object]:
+    def _entry(self, position: GuardPosition, digest: str) -> dict[str, object]:
         return {
-            "key": at.key,
+            "key": position.key,
             "state": self._label,
-            "stream": at.name,
-            "step": at.step,
+            "stream": position.name,
+            "step": position.step,
             "digest": digest,
             "past": [],
-            "forgotten": at.forgotten,
+            "forgotten": position.forgotten,
         }
 
-    def why_unreliable(self, connection: Connection, at: GuardPosition) -> str | None:
-        """Return why the guard would not notice an old copy at ``at``; None if it would."""
-        if not at.step or self.file is None:
+    def why_unreliable(self, connection: Connection, position: GuardPosition) -> str | None:
+        """Return why the guard would not notice an old copy at ``position``; None if it would."""
+        if not position.step or self.file is None:
             return None
         path = self.file.path
         try:
@@ -436,14 +437,14 @@ class RollbackGuard:
             )
         for wait in (0, 0.05, 0.2, 1):  # a writer may just be noting its last commit
             time.sleep(wait)
-            now = RollbackGuard(self._database, connection, self._named or None)
-            recorded_step = max((entry["step"] for entry in now._entries_of(at)), default=0)
-            if recorded_step >= at.step:
+            now = RollbackGuard(self._database, connection, self._named_folder or None)
+            recorded_step = max((entry["step"] for entry in now._entries_of(position)), default=0)
+            if recorded_step >= position.step:
                 return None
         return (
-            f"the state is at step {at.step:,}, but its rollback guard {path} records only steps "
-            f"up to {recorded_step:,}, so it could not tell an old copy of the state from the "
-            "newest: if you restored the rollback guard, restore its newest copy; if a run was "
+            f"the state is at step {position.step:,}, but its rollback guard {path} records only "
+            f"steps up to {recorded_step:,}, so it could not tell an old copy of the state from "
+            "the newest: if you restored the rollback guard, restore its newest copy; if a run was "
             "interrupted, the next run records the missing steps"
         )
 
@@ -529,13 +530,13 @@ def remark_on_guard(
     used_folder = named or folder_of_state or default_folder()
     if used_folder in (None, NONE) or address.file is None:
         return None
-    at = Path(os.path.realpath(str(used_folder)))
-    if not at.is_relative_to(address.file.resolve().parent):
+    folder_path = Path(os.path.realpath(str(used_folder)))
+    if not folder_path.is_relative_to(address.file.resolve().parent):
         return None
     return (
-        f"the rollback guard {at} lies in the folder of the state {address.label}: if the whole "
-        "folder were restored from a copy, nobody would notice that the state is old; give a place "
-        f"elsewhere, {param('rollback_guard')}"
+        f"the rollback guard {folder_path} lies in the folder of the state {address.label}: if the "
+        "whole folder were restored from a copy, nobody would notice that the state is old; give a "
+        f"place elsewhere, {param('rollback_guard')}"
     )
 
 
@@ -585,10 +586,10 @@ def confirm_release(database: Database, name: str) -> None:
         row = public_row(connection, name)
         assert row is not None, "the stream is open"
         digest = journal.digest_at(connection, row.id, row.step)
-        at = GuardPosition.from_row(row)
+        position = GuardPosition.from_row(row)
     # A damaged journal, without a digest, is reported by its reader.
-    if row.step and digest is not None and guard.needs_recording(at, digest):
-        guard.note(at, digest, row.id)
+    if row.step and digest is not None and guard.needs_recording(position, digest):
+        guard.note(position, digest, row.id)
 
 
 def accept_old_copy(state: Folder, rollback_guard: Folder | None = None) -> tuple[str, ...]:

@@ -298,13 +298,18 @@ class _Recomputation:
             with self._database.transaction(write=False) as connection:
                 before = stream_rows.find(connection, name)
                 try:
-                    identity = self._database.identity
-                    contents = stream_rows.check_mac(connection, identity, before, self._key)
-                    return contents.check_every_row(connection)
+                    self._check_rows(connection, before)
                 except StateError:
                     # On a server, statements of one transaction may see different commits.
                     if stream_rows.find(connection, name).seal == before.seal:
                         raise
+                else:
+                    return
+
+    def _check_rows(self, connection: Connection, row: StreamRow) -> None:
+        identity = self._database.identity
+        contents = stream_rows.check_mac(connection, identity, row, self._key)
+        contents.check_every_row(connection)
 
     def _check_std(self) -> None:
         """Refuse a journal whose noise deviation differs from the design's."""
@@ -334,36 +339,30 @@ class _Recomputation:
         row = self._row
         nothing_yet = StreamProgress.start(design)
         start = write_checkpoint(design.text, self._key.fingerprint, nothing_yet)
-        noise_alone, again = (Counter.resume(start, key=self._key) for _ in range(2))
+        noise_alone, replayed = (Counter.resume(start, key=self._key) for _ in range(2))
         delay = design.strategy.facts.delay
         last = row.step
-        so_far = np.zeros(nothing_yet.waiting.shape[1:], np.int64)
+        previous_sums = np.zeros(nothing_yet.waiting.shape[1:], np.int64)
         with reading(f"the checkpoint of stream {row.name!r}"):
             saved = read_checkpoint(bytes(row.checkpoint))
             progress = saved.progress(design)
         for steps in self._parts(last):
             released = self._read_values(steps).values
             if design.finds_cells:  # groups may have been found with the first of them
-                for counter in (noise_alone, again):
+                for counter in (noise_alone, replayed):
                     counter.widen(released.shape[1], self._key)
                 wider = np.zeros(released.shape[1:], np.int64)  # new cells have no sums yet
-                wider[: len(so_far)] = so_far
-                so_far = wider
+                wider[: len(previous_sums)] = previous_sums
+                previous_sums = wider
             nothing = np.zeros(released.shape, np.int64)
             noise = noise_alone.release_exact(nothing).values
             sums = np.rint((released - noise) / float(design.units.exact)).astype(np.int64)
-            if design.strategy.facts.release == "totals":
-                inputs = np.diff(sums, axis=0, prepend=so_far[None])
-                so_far = sums[-1]
-            elif design.strategy.facts.versions > 1:
-                inputs = arrivals_of(sums, so_far)
-                so_far = sums[-1]
-            else:
-                inputs = sums
+            inputs = self._inputs_of(sums, previous_sums)
+            previous_sums = sums[-1]
             first = max(steps.start - delay, 1)
-            self._compare(again, inputs[first + delay - steps.start :])
+            self._compare(replayed, inputs[first + delay - steps.start :])
         if delay and last:  # waiting inputs are in the checkpoint and in no release yet
-            self._compare(again, progress.waiting[-min(delay, last) :])
+            self._compare(replayed, progress.waiting[-min(delay, last) :])
         number = max(design.cells, 1)
         of = f"of {counted(number, 'value')}"
         if design.finds_cells:
@@ -372,11 +371,28 @@ class _Recomputation:
             f"{counted(last, 'step')} {of}: each value is the exact sum, which matches the stored "
             "input digests, plus the noise from the key"
         )
-        if not read_checkpoint(again.checkpoint()).agrees_with(saved):
+        if not read_checkpoint(replayed.checkpoint()).agrees_with(saved):
             raise self._alteration(
                 f"the checkpoint of stream {row.name!r} has other sums than its journal"
             )
         self._checks.append("the stored sums for the next release match the earlier releases")
+
+    def _inputs_of(
+        self, sums: NDArray[np.int64], previous_sums: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        """Return the inputs of some steps.
+
+        Args:
+            sums: the exact sum of each released value of these steps.
+            previous_sums: those of the step before; zeros before the first step. Strategies for
+                single windows do not use them.
+        """
+        facts = self._design.strategy.facts
+        if facts.release == "totals":
+            return np.diff(sums, axis=0, prepend=previous_sums[None])
+        if facts.versions > 1:
+            return arrivals_of(sums, previous_sums)
+        return sums
 
     def _parts(self, last: int) -> Iterator[range]:
         """Yield ranges of steps with equally many cells that fit into memory."""

@@ -21,9 +21,9 @@ from counton.statistics.accumulator_statistic import RankDigit
 from counton.windowing.lazy_polars import polars as pl
 
 #: Columns that tell units apart.
-UNIT = ("user", "period")
+UNIT_COLUMNS = ("user", "period")
 #: Columns of a row that decide its effect: rows that agree in them need not be told apart.
-EFFECT = (*UNIT, "window", "group", "total")
+EFFECT = (*UNIT_COLUMNS, "window", "group", "total")
 
 
 @dataclass(frozen=True, repr=False)
@@ -63,7 +63,7 @@ def in_order(rows: pl.DataFrame, groups: Sequence[str]) -> pl.DataFrame:
         groups: names of all groups, by their places.
     """
     ranks = pl.Series(groups, dtype=pl.String).rank("ordinal")
-    order = [*UNIT, "us", "rank_of_group", "total", "id"]
+    order = [*UNIT_COLUMNS, "us", "rank_of_group", "total", "id"]
     ranked = rows.with_columns(rank_of_group=pl.lit(ranks).gather(pl.col("group")))
     if "user" in rows.columns:  # a sort by several columns is fast if the first is in order
         ranked = ranked.sort("user", maintain_order=True)
@@ -103,7 +103,7 @@ def not_counted_before(
 
 
 def within_bound(
-    rows: pl.DataFrame, counted: pl.DataFrame, unit: PrivacyUnit, groups: Sequence[str]
+    rows: pl.DataFrame, counted: pl.DataFrame, privacy_unit: PrivacyUnit, groups: Sequence[str]
 ) -> pl.DataFrame:
     """Return the new rows for which their units have room: all, if no users are protected.
 
@@ -114,57 +114,61 @@ def within_bound(
         counted: rows that earlier runs have counted.
         groups: names of all groups, by their places.
     """
-    if not isinstance(unit, User | DistinctUser):
+    if not isinstance(privacy_unit, User | DistinctUser):
         return rows
     candidates = in_order(rows, groups).with_columns(is_counted=pl.lit(value=False))
     if counted.height:
-        units = rows.select(UNIT).unique()
-        theirs = counted.join(units, on=UNIT, how="semi")
+        units_with_new_rows = rows.select(UNIT_COLUMNS).unique()
+        theirs = counted.join(units_with_new_rows, on=UNIT_COLUMNS, how="semi")
         theirs = theirs.with_columns(is_counted=pl.lit(value=True))
         together = pl.concat([theirs, candidates], how="diagonal")
-        candidates = together.sort(UNIT, maintain_order=True)
-    chosen = _first_of_unit(candidates, unit)
+        candidates = together.sort(UNIT_COLUMNS, maintain_order=True)
+    chosen = _first_of_unit(candidates, privacy_unit)
     return chosen.filter(~pl.col("is_counted")).select(rows.columns)
 
 
-def _first_of_unit(candidates: pl.DataFrame, unit: User | DistinctUser) -> pl.DataFrame:
+def _first_of_unit(candidates: pl.DataFrame, privacy_unit: User | DistinctUser) -> pl.DataFrame:
     """Return the first of each unit's rows, as many as its bound allows, and all counted ones."""
-    if isinstance(unit, DistinctUser):
-        once_in_each_group = _first(candidates, (*UNIT, "group"), 1)
-        return _first(once_in_each_group, UNIT, unit.max_groups)
-    if unit.max_contributions_per_group is not None:
-        in_groups = _first(candidates, (*UNIT, "group"), unit.max_contributions_per_group)
-        return _in_first_groups(in_groups, unit.max_contributions)
-    if unit.once_per_window:
+    if isinstance(privacy_unit, DistinctUser):
+        once_in_each_group = _first(candidates, (*UNIT_COLUMNS, "group"), 1)
+        return _first(once_in_each_group, UNIT_COLUMNS, privacy_unit.max_groups)
+    if privacy_unit.max_contributions_per_group is not None:
+        in_groups = _first(
+            candidates, (*UNIT_COLUMNS, "group"), privacy_unit.max_contributions_per_group
+        )
+        return _in_first_groups(in_groups, privacy_unit.max_contributions)
+    if privacy_unit.once_per_window:
         # It says who counts in a window, so a late row belongs to its own window. No noise depends
         # on it: a user's rows may count in any steps.
-        candidates = _first(candidates, (*UNIT, "window", "group"), 1)
-    if unit.max_contributions_per_window is not None:
+        candidates = _first(candidates, (*UNIT_COLUMNS, "window", "group"), 1)
+    if privacy_unit.max_contributions_per_window is not None:
         # Noise hides so many rows in one step, so a late row takes up room of the step that counts
         # it.
-        candidates = _first(candidates, (*UNIT, "counting_step"), unit.max_contributions_per_window)
-    return _first(candidates, UNIT, unit.max_contributions)
+        candidates = _first(
+            candidates, (*UNIT_COLUMNS, "counting_step"), privacy_unit.max_contributions_per_window
+        )
+    return _first(candidates, UNIT_COLUMNS, privacy_unit.max_contributions)
 
 
 def _first(rows: pl.DataFrame, alike: Sequence[str], most: int) -> pl.DataFrame:
     """Return the first ``most`` of the rows that agree in some columns, and all counted ones."""
-    place = _place_in_unit(rows) if tuple(alike) == UNIT else _place_among(alike)
+    place = _place_in_unit(rows) if tuple(alike) == UNIT_COLUMNS else _place_among(alike)
     return rows.filter((place < most) | pl.col("is_counted"))
 
 
 def _place_in_unit(rows: pl.DataFrame) -> pl.Series:
     """Return the place, from 0 on, of each row in its unit. The rows stand unit by unit."""
-    unit = pl.struct(UNIT).rle_id().set_sorted()
+    unit = pl.struct(UNIT_COLUMNS).rle_id().set_sorted()
     first_of_unit = pl.col("row").min().over("unit")
-    numbered = rows.select(UNIT).with_row_index("row").with_columns(unit=unit)
+    numbered = rows.select(UNIT_COLUMNS).with_row_index("row").with_columns(unit=unit)
     return numbered.select(pl.col("row") - first_of_unit).to_series()
 
 
 def _in_first_groups(rows: pl.DataFrame, most: int) -> pl.DataFrame:
     """Return the rows in the first ``most`` groups of each unit, and in groups that counted."""
-    first_of_group = rows.unique((*UNIT, "group"), keep="first", maintain_order=True)
-    groups = _first(first_of_group, UNIT, most).select(*UNIT, "group")
-    return rows.join(groups, on=(*UNIT, "group"), how="semi", maintain_order="left")
+    first_of_group = rows.unique((*UNIT_COLUMNS, "group"), keep="first", maintain_order=True)
+    groups = _first(first_of_group, UNIT_COLUMNS, most).select(*UNIT_COLUMNS, "group")
+    return rows.join(groups, on=(*UNIT_COLUMNS, "group"), how="semi", maintain_order="left")
 
 
 def _place_among(alike: Sequence[str]) -> pl.Expr:
@@ -192,13 +196,13 @@ def with_ranks(
     new = in_order(rows, groups).with_columns(is_counted=pl.lit(value=False))
     candidates = new
     if counted.height:
-        theirs = counted.join(rows.select(UNIT).unique(), on=UNIT, how="semi")
+        theirs = counted.join(rows.select(UNIT_COLUMNS).unique(), on=UNIT_COLUMNS, how="semi")
         theirs = theirs.with_columns(is_counted=pl.lit(value=True))
         candidates = pl.concat([theirs, new], how="diagonal")
     code = pl.col("total")
     for digit in digits:
         group_of_statistic = pl.col("total") // digit.unit % digit.size
-        rank = 1 + pl.int_range(pl.len()).over(*UNIT, "group", group_of_statistic)
+        rank = 1 + pl.int_range(pl.len()).over(*UNIT_COLUMNS, "group", group_of_statistic)
         for place, counted_rank in enumerate(digit.ranks):
             code = code + (rank == counted_rank) * (digit.unit << place)
     ranked = candidates.with_columns(code=code).filter(~pl.col("is_counted"))

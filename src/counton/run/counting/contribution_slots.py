@@ -14,12 +14,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from counton.run.counting.contribution_choice import EFFECT, UNIT
+from counton.run.counting.contribution_choice import EFFECT, UNIT_COLUMNS
 from counton.windowing.lazy_polars import polars as pl
 
 #: Columns of the row that a slot holds; 0 in a free slot.
 _ROW_OF_SLOT = ("window", "group", "total")
-_place_in_unit = pl.int_range(pl.len()).over(UNIT)
+_PLACE_IN_UNIT = pl.int_range(pl.len()).over(UNIT_COLUMNS)
 
 
 class Slots(NamedTuple):
@@ -52,9 +52,9 @@ class Slots(NamedTuple):
                 rows within a file decides nothing.
         """
         # The k-th new row of a unit takes its k-th free slot.
-        free = self.free.sort("replaced", maintain_order=True).with_columns(place=_place_in_unit)
-        placed = new.drop("replaced").with_columns(place=_place_in_unit)
-        same_slot = [*UNIT, "place"]
+        free = self.free.sort("replaced", maintain_order=True).with_columns(place=_PLACE_IN_UNIT)
+        placed = new.drop("replaced").with_columns(place=_PLACE_IN_UNIT)
+        same_slot = [*UNIT_COLUMNS, "place"]
         still_free = free.join(placed, on=same_slot, how="anti")
         times_replaced = free.select([*same_slot, "replaced"])
         filled = placed.join(times_replaced, on=same_slot, how="left", maintain_order="left")

@@ -25,7 +25,7 @@ from counton.state.stream import Amounts
 
 
 def plan_steps(
-    prepared: PreparedRun, read: ReadRows, ended: EndedWindows, stream: Stream | None
+    prepared: PreparedRun, rows_read: ReadRows, ended: EndedWindows, stream: Stream | None
 ) -> PlannedSteps:
     """Turn the rows into the inputs of steps; nothing is written.
 
@@ -37,7 +37,7 @@ def plan_steps(
     """
     spec = prepared.spec
     released = prepared.state.released
-    rows = rows_of_run(prepared, read, ended, stream)
+    rows = rows_of_run(prepared, rows_read, ended, stream)
     groups = spec.terms.groups.number if rows.names is None else max(1, len(rows.names.all))
     measurement = Measurement.for_statistic(
         spec.accumulator_statistic,

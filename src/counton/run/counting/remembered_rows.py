@@ -103,14 +103,14 @@ class RememberedRows:
     Attributes:
         users: ``user``, ``period`` and the kept columns of a row.
         ids: ``id`` and ``day``.
-        refused: ``bucket`` of users, in which no new user counts up to ``period``.
+        refused_buckets: ``bucket`` of users, in which no new user counts up to ``last_period``.
         first_open: the earliest period and day of which rows may count.
         sets: by kind and period, the number of sets in which the state keeps the digests.
     """
 
     users: pl.DataFrame
     ids: pl.DataFrame
-    refused: pl.DataFrame
+    refused_buckets: pl.DataFrame
     first_open: FirstOpen
     sets: Mapping[tuple[str, int], int]
 
@@ -128,11 +128,11 @@ class RememberedRows:
             return cls(_NO_USERS, _NO_IDS, _NO_REFUSED, first_open, {})
         closed = [digest_set.period for digest_set in reveal(stream.digest_sets(CLOSED))]
         first_open = FirstOpen.after(released, windows, per, max(closed, default=None))
-        refused = [_NO_REFUSED]
+        refused_buckets = [_NO_REFUSED]
         for digest_set in reveal(stream.digest_sets(REFUSED)):
             last_period = pl.lit(digest_set.period, pl.Int64)
             buckets = pl.DataFrame({"bucket": digest_set.digests})
-            refused.append(buckets.with_columns(last_period=last_period))
+            refused_buckets.append(buckets.with_columns(last_period=last_period))
         sets: Counter[tuple[str, int]] = Counter()
         users = [_NO_USERS]
         if terms.privacy_unit.user_column is not None:
@@ -148,7 +148,13 @@ class RememberedRows:
                 sets["id", digest_set.period] += 1
                 day = pl.lit(digest_set.period, pl.Int64)
                 ids.append(pl.DataFrame({"id": digest_set.digests}).with_columns(day=day))
-        return cls(pl.concat(users), pl.concat(ids), pl.concat(refused), first_open, sets)
+        return cls(
+            users=pl.concat(users),
+            ids=pl.concat(ids),
+            refused_buckets=pl.concat(refused_buckets),
+            first_open=first_open,
+            sets=sets,
+        )
 
     def without_refused(self, rows: pl.DataFrame) -> pl.DataFrame:
         """Return the rows of users that are not refused because of an erasure.
@@ -157,9 +163,9 @@ class RememberedRows:
         begun by then. A user of whom a row was counted before in the period is not new. So whether
         a row stays depends on its user's own rows and on the requests to erase alone.
         """
-        if not self.refused.height:
+        if not self.refused_buckets.height:
             return rows
-        buckets = self.refused.group_by("bucket").agg(pl.col("last_period").max())
+        buckets = self.refused_buckets.group_by("bucket").agg(pl.col("last_period").max())
         compared = rows.with_columns(bucket=bucket_of(pl.col("user")))
         compared = compared.join(buckets, on="bucket", how="left", maintain_order="left")
         known_users = (

@@ -35,21 +35,21 @@ from counton.windowing.lazy_polars import polars as pl
 
 
 def rows_of_run(
-    prepared: PreparedRun, read: ReadRows, ended: EndedWindows, stream: Stream | None
+    prepared: PreparedRun, rows_read: ReadRows, ended: EndedWindows, stream: Stream | None
 ) -> RowsOfRun:
     """Return the rows of a run: new ones, chosen ones, or those of a snapshot."""
-    sums = reveal(read.sums)
+    sums = reveal(rows_read.sums)
     if sums.buffer is not None:
-        return _chosen_rows(prepared, read, sums.buffer, ended, stream)
+        return _chosen_rows(prepared, rows_read, sums.buffer, ended, stream)
     spec = prepared.spec
     released = prepared.state.released
     if isinstance(prepared.options.input, NewRows):
-        has_nothing_new = read.files.is_duplicate or not sums.numbers.read
+        has_nothing_new = rows_read.files.is_duplicate or not sums.numbers.read
         frame = sums.frame.clear() if has_nothing_new else sums.frame
         first_open = prepared.windows.first_open(released)
         frame, names = _with_counted_names(spec, frame, sums, pl.col("window") >= first_open)
         # A file without rows may come again, with rows.
-        return NewRowsOfRun(frame, () if has_nothing_new else read.files.digests, names)
+        return NewRowsOfRun(frame, () if has_nothing_new else rows_read.files.digests, names)
     is_released = pl.col("window").is_between(released + 1, ended.last)
     frame, names = _with_counted_names(spec, sums.frame, sums, is_released)
     return SnapshotOfRun(frame, prepared.covered_windows(ended), names)
@@ -66,25 +66,25 @@ def _with_counted_names(
 
 def _chosen_rows(
     prepared: PreparedRun,
-    read: ReadRows,
+    rows_read: ReadRows,
     buffer: RowBuffer,
     ended: EndedWindows,
     stream: Stream | None,
 ) -> RowsOfRun:
     """Choose the rows that count: they are new, whatever the input but a single table."""
-    sums = reveal(read.sums)
+    sums = reveal(rows_read.sums)
     spec = prepared.spec
     released = prepared.state.released
     outside = _number_outside_snapshot(prepared, sums, ended)
     keeps_nothing = spec.takes_whole_windows and ended.last <= released
-    if keeps_nothing or read.files.is_duplicate:
+    if keeps_nothing or rows_read.files.is_duplicate:
         return replace(no_chosen_rows(sums.names), outside_snapshot=outside)
     if isinstance(spec.terms.windowing, SingleTable):
         return _chosen_rows_of_table(spec, buffer, sums.names, is_released=released > 0)
     choosable = prepared.choosable_windows(ended)
     target = max(ended.last, released)
     choice = RowChoice(spec.terms, buffer.groups, released, choosable, target)
-    digests = read.files.digests if sums.numbers.read else ()
+    digests = rows_read.files.digests if sums.numbers.read else ()
     remembered = RememberedRows.read(stream, spec.terms, released)
     rows = choose_rows(choice, buffer, remembered, sums.names, digests)
     return replace(rows, outside_snapshot=outside)

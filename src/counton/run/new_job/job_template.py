@@ -91,55 +91,105 @@ def check_job(values: JobValues, look: FirstLook) -> tuple[CountJob, PlannedJob]
 def complete_job(values: JobValues, look: FirstLook) -> CountJob:
     """Build a job from ``values`` and defaults: epsilon 1 without loss or accuracy."""
     job = job_of(values)
-    time_columns = {column.name: column for column in look.times}
-    path = path_of(job.events)
-    defaults: dict[str, object] = {"missing_values": "drop"}
+    time = job.time or next((column.name for column in look.times), None)
+    every = str(job.every or look.window_by_time.get(str(time), "1d"))
+    defaults = {
+        **_default_format(look),
+        **_default_times(job, time, look),
+        **_default_windows(job, every),
+        **_default_release(job, every),
+        **_default_privacy(job, values),
+        **_default_files(job, values),
+    }
+    return job_of(defaults | dict(values))
+
+
+def _default_format(look: FirstLook) -> JobValues:
+    """Return how the text of the events is read."""
+    defaults = {"missing_values": "drop"}
     if look.separator != ",":
         defaults["separator"] = look.separator
     if look.decimal == ",":
         defaults["decimal"] = look.decimal
-    time = job.time or next(iter(time_columns), None)
-    defaults["time"] = time
-    column = time_columns.get(str(time))
-    defaults["time_format"] = None if column is None else column.time_format
-    if (column is None or column.local) and (job.timezone or "UTC") != "UTC":
+    return defaults
+
+
+def _default_times(job: CountJob, time: str | None, look: FirstLook) -> JobValues:
+    """Return how the times of the events are read.
+
+    Args:
+        job: job of the options that are stated.
+        time: name of the column of times; None: there is none.
+        look: columns of the events, and facts about their first rows.
+    """
+    column = next((column for column in look.times if column.name == str(time)), None)
+    is_local = column is None or column.local
+    defaults: dict[str, object] = {
+        "time": time,
+        "time_format": None if column is None else column.time_format,
+        "timezone": None if is_local else "UTC",
+    }
+    if is_local and (job.timezone or "UTC") != "UTC":
         defaults["ambiguous"] = "earliest"
-    defaults["timezone"] = None if column is None or column.local else "UTC"
-    every = str(job.every or look.window_by_time.get(str(time), "1d"))
-    defaults["every"] = every
-    defaults["start"] = usual_start(job)
-    if days_of(every) >= 1:  # a whole day has a row; else the newest file is missing
-        # The newest row ends the last window of a file of the past: nothing comes late.
-        delay = "0s" if job.until == LATEST_ROW else _WAIT
-        defaults |= {"release_delay": delay, "max_empty_windows": 0}
-    else:
-        defaults |= {"release_delay": "0s", "max_empty_windows": MAX_EMPTY_WINDOWS}
-    if not (job.expected_windows or job.expiring or job.allowed_lateness):
-        windows = math.ceil(_YEARS * 365.25 / days_of(every))
-        if every == "1mo":  # of 31 days, they would be fewer
-            windows = _YEARS * 12
-        defaults["windows"] = min(_MOST_WINDOWS, windows)
-        only_totals = job.distinct_users or job.unlisted_groups == "discover"
-        defaults["series"] = None if only_totals else "per-window"
+    return defaults
+
+
+def _default_windows(job: CountJob, every: str) -> JobValues:
+    """Return the length, the start and the number of the windows, and the series of totals."""
+    defaults: dict[str, object] = {"every": every, "start": usual_start(job)}
+    if job.expected_windows or job.expiring or job.allowed_lateness:
+        return defaults
+    windows = math.ceil(_YEARS * 365.25 / days_of(every))
+    if every == "1mo":  # of 31 days, they would be fewer
+        windows = _YEARS * 12
+    only_totals = job.distinct_users or job.unlisted_groups == "discover"
+    return defaults | {
+        "windows": min(_MOST_WINDOWS, windows),
+        "series": None if only_totals else "per-window",
+    }
+
+
+def _default_release(job: CountJob, every: str) -> JobValues:
+    """Return how long a window waits for rows, and how many windows may have none."""
+    if days_of(every) < 1:
+        return {"release_delay": "0s", "max_empty_windows": MAX_EMPTY_WINDOWS}
+    # The newest row ends the last window of a file of the past: nothing comes late.
+    delay = "0s" if job.until == LATEST_ROW else _WAIT
+    # A whole day has a row; else the newest file is missing.
+    return {"release_delay": delay, "max_empty_windows": 0}
+
+
+def _default_privacy(job: CountJob, values: JobValues) -> JobValues:
+    """Return the privacy loss, and what is protected."""
+    defaults: dict[str, object] = {}
     if not {"epsilon", "rho", "margin_of_error"} & {*values}:
         defaults["epsilon"] = "1"
-    if job.user is not None and not job.distinct_users:
+    if job.user is None:
+        return defaults
+    if not job.distinct_users:
         defaults["max_contributions"] = 1
+    defaults["privacy_unit"] = "user"
+    return defaults
+
+
+def _default_files(job: CountJob, values: JobValues) -> JobValues:
+    """Return whether files have only new rows, the name of the stream, and the files of a run."""
+    defaults: dict[str, object] = {}
     if job.row_id is None and holds_new_events(job.events):
         defaults["append"] = True
-    if job.user is not None:
-        defaults["privacy_unit"] = "user"
-    if path is not None:
-        name = stem_of(path)
-        defaults["stream"] = name
-        # Streams of the same events write different files.
-        part = "" if job.stream in (None, name) else "." + re.sub(r"\W+", "_", str(job.stream))
-        defaults["output"] = os.fspath(path_beside(job.events, f"{part}.released.csv"))
-        # A file can take unusable rows, if no stated option ends the run at such a row.
-        if values.get("missing_values") != "fail" and values.get("ambiguous") != "raise":
-            unreadable = path_beside(job.events, f"{part}.unreadable.csv")
-            defaults["bad_rows"] = f"{QUARANTINE}{unreadable}"
-    return job_of(defaults | dict(values))
+    path = path_of(job.events)
+    if path is None:
+        return defaults
+    name = stem_of(path)
+    defaults["stream"] = name
+    # Streams of the same events write different files.
+    part = "" if job.stream in (None, name) else "." + re.sub(r"\W+", "_", str(job.stream))
+    defaults["output"] = os.fspath(path_beside(job.events, f"{part}.released.csv"))
+    # A file can take unusable rows, if no stated option ends the run at such a row.
+    if values.get("missing_values") != "fail" and values.get("ambiguous") != "raise":
+        unreadable = path_beside(job.events, f"{part}.unreadable.csv")
+        defaults["bad_rows"] = f"{QUARANTINE}{unreadable}"
+    return defaults
 
 
 def unsaid(values: JobValues, look: FirstLook) -> dict[str, str]:

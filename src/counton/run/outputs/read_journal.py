@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from counton.base.arrays import IntegersOrFloats
 from counton.base.private import reveal
@@ -21,9 +23,6 @@ from counton.run.spec.stream_spec import StreamSpec
 from counton.state.database import reading
 from counton.state.stream_reader import JournalReader
 from counton.statistics.discovery import first_shown
-
-if TYPE_CHECKING:
-    pass
 
 #: Most values that are read together, for groups that were found in the rows.
 _VALUES_AT_A_TIME = 2**22
@@ -127,43 +126,67 @@ def _read_found_groups(
     """Read the groups that may be shown, by the first step that showed them, then by name."""
     names = reveal(stream.labels())
     design = stream.design
-    compared = metadata.cells.compared
-    sums_of_group = compared.n_cells
+    sums_of_group = metadata.cells.compared.n_cells
     steps = range(1, stream.step + 1)
-    size = max(
-        1,
-        _VALUES_AT_A_TIME // max(1, len(names) * sums_of_group * design.strategy.facts.versions),
-    )
+    values_of_step = max(1, len(names) * sums_of_group * design.strategy.facts.versions)
+    size = max(1, _VALUES_AT_A_TIME // values_of_step)
     chunks = [steps[begin : begin + size] for begin in range(0, len(steps), size)]
 
     @lru_cache(maxsize=1)
     def values_of(chunk: range) -> IntegersOrFloats:
         return np.asarray(stream.releases(chunk.start, chunk.stop).values)
 
-    first_step = np.full(len(names), -1, np.int64)
-    for chunk in chunks:
-        values = compared.of_groups(values_of(chunk))
-        thresholds = metadata.cells.thresholds(design, chunk)
-        reached = first_shown(values, thresholds)[: len(names)]
-        new = np.flatnonzero((reached >= 0) & (first_step[: len(reached)] < 0))
-        first_step[new] = chunk.start + reached[new]
+    first_steps = _first_steps_shown(stream, metadata, chunks, values_of, n_groups=len(names))
     shown = sorted(
-        (int(first_step[group]), names[group], group) for group in np.flatnonzero(first_step > 0)
+        _ShownGroup(first_step=int(first_steps[place]), name=names[place], place=int(place))
+        for place in np.flatnonzero(first_steps > 0)
     )
-    groups = np.array([group for _, _, group in shown], np.intp)
-    cells = groups[:, None] * sums_of_group + np.arange(sums_of_group)
+    places = np.array([group.place for group in shown], np.intp)
+    cells = places[:, None] * sums_of_group + np.arange(sums_of_group)
     versions = design.step_shape[1:] if steps else ()
     estimates = np.zeros((len(steps), *cells.shape, *versions), np.int64)
     for chunk in chunks:
         values = values_of(chunk)
         is_there = cells[:, 0] < values.shape[1]
         estimates[chunk.start - 1 : chunk.stop - 1, is_there] = values[:, cells[is_there]]
-    for place, (step, _, _) in enumerate(shown):
-        estimates[: step - 1, place] = 0  # nothing of earlier steps is shown
-    since = {name: step for step, name, _ in shown}
+    for index, group in enumerate(shown):
+        estimates[: group.first_step - 1, index] = 0  # nothing of earlier steps is shown
+    since = {group.name: group.first_step for group in shown}
     if metadata.statistic.additive:
         estimates = estimates[:, :, 0]
     if versions:
         revisions = Revisions(cast("Any", design), estimates, since)
         return _with_versions(metadata, revisions, level, display)
     return ReleaseData.of(metadata, design, estimates, level, since=since, shown=display)
+
+
+class _ShownGroup(NamedTuple):
+    """A group that may be shown. Groups are sorted by these fields, in their order."""
+
+    first_step: int
+    name: str
+    place: int
+
+
+def _first_steps_shown(
+    stream: JournalReader,
+    metadata: ReleaseMetadata,
+    chunks: Sequence[range],
+    values_of: Callable[[range], IntegersOrFloats],
+    *,
+    n_groups: int,
+) -> NDArray[np.int64]:
+    """Return the first step in which each group reached the threshold; -1 if there is none.
+
+    Args:
+        chunks: all steps, in the parts in which they are read.
+        values_of: function that returns the values of one of the chunks.
+    """
+    first_steps = np.full(n_groups, -1, np.int64)
+    for chunk in chunks:
+        values = metadata.cells.compared.of_groups(values_of(chunk))
+        thresholds = metadata.cells.thresholds(stream.design, chunk)
+        reached = first_shown(values, thresholds)[:n_groups]
+        new = np.flatnonzero((reached >= 0) & (first_steps[: len(reached)] < 0))
+        first_steps[new] = chunk.start + reached[new]
+    return first_steps
