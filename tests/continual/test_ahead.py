@@ -72,9 +72,9 @@ def with_other_byte(row: EncryptedNoise, place: int) -> EncryptedNoise:
 
 @pytest.fixture(autouse=True)
 def _few_are_worth_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(noise_cache, "_WORTH_KEEPING", 1)
-    monkeypatch.setattr(noise_cache, "_KEPT_STEPS", 40)
-    monkeypatch.setattr(noise_cache, "_ROW", 32)
+    monkeypatch.setattr(noise_cache, "_FEWEST_DRAWS_TO_STORE", 1)
+    monkeypatch.setattr(noise_cache, "_STORED_STEPS", 40)
+    monkeypatch.setattr(noise_cache, "_MOST_IN_STORED_ROW", 32)
     monkeypatch.setattr(look_ahead, "WIDE", 2)
 
 
@@ -110,7 +110,7 @@ def test_noise_of_wide_step_is_stored_in_parts(
     strategy: StreamStrategy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     without = resumed_nights(strategy, None)
-    for name, most in (("_CELLS", 4), ("_MOST", 8)):
+    for name, most in (("_CELLS_TOGETHER", 4), ("_MOST_AHEAD", 8)):
         monkeypatch.setattr(noise_cache, name, most)
     rows = Rows()
     assert (resumed_nights(strategy, rows) == without).all()
@@ -127,7 +127,7 @@ def test_wide_steps_without_store_compute_noise_ahead_in_blocks(
 ) -> None:
     given = {**ONE, "strategy": strategy, "shape": (10,)}
     whole = Counter(**given).release_many(np.ones((9, 10), np.int64)).values
-    for name, most in (("_CELLS", 4), ("_MOST", 40)):
+    for name, most in (("_CELLS_TOGETHER", 4), ("_MOST_AHEAD", 40)):
         monkeypatch.setattr(noise_cache, name, most)
     counter = Counter(**given)
     assert counter._lookahead.by_cells is by_cells
@@ -265,7 +265,7 @@ def test_a_strategy_is_solved_once_for_many_processes(monkeypatch: pytest.Monkey
 def test_cheap_noise_is_not_cached(
     strategy: StreamStrategy, cells: int, worth: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(noise_cache, "_WORTH_KEEPING", 4100)
+    monkeypatch.setattr(noise_cache, "_FEWEST_DRAWS_TO_STORE", 4100)
     counter = Counter(**ONE | {"strategy": strategy, "shape": (cells,)})
     counter.keep_noise(Rows())
     assert (counter._lookahead.store is not None) is worth
@@ -303,8 +303,8 @@ def test_stored_noise_of_same_address_has_different_nonces(
     rows = EveryRow()
     to_bytes = to_fixed_width
     for kept_steps, row_size, wider in ((40, 32, 0), (30, 32, 0), (40, 64, 0), (40, 32, 1)):
-        monkeypatch.setattr(noise_cache, "_KEPT_STEPS", kept_steps)
-        monkeypatch.setattr(noise_cache, "_ROW", row_size)
+        monkeypatch.setattr(noise_cache, "_STORED_STEPS", kept_steps)
+        monkeypatch.setattr(noise_cache, "_MOST_IN_STORED_ROW", row_size)
         monkeypatch.setattr(
             noise_cache,
             "to_fixed_width",
@@ -377,7 +377,7 @@ def test_noise_drawn_at_once_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None
             sizes.append(drawn.size)
             return drawn
 
-    monkeypatch.setattr(noise_cache, "_DRAWN", 1000)
+    monkeypatch.setattr(noise_cache, "_DRAWS_TOGETHER", 1000)
     some = NoiseCache(counter.design.strategy, Counted(field))  # type: ignore[arg-type]
     assert (some._compute(range(200, 203), slice(0, 50)) == whole).all()
     assert max(sizes) <= 1000

@@ -77,7 +77,7 @@ MARKS["docs/research/comparison.md"] = [pytest.mark.evidence]
 #: or a release runs.
 ELSEWHERE: dict[tuple[str, str], tuple[str, ...]] = {
     ("README.md", "make demo"): ("tests/examples/test_demonstrations.py", "make test-package"),
-    ("CONTRIBUTING.md", "make test "): ("make test", "make test-long", "make lint"),
+    ("CONTRIBUTING.md", "make setup "): ("make setup", "make test", "make test-long", "make lint"),
     ("docs/getting-started/installation.md", "make demo"): (
         "tests/examples/test_demonstrations.py",
         "make test-package",

@@ -85,9 +85,9 @@ def exports(chance: random.Random, nights: int) -> list[tuple[int, list[str]]]:
 def take_for_many() -> None:
     """Do with two hundred groups what is done with millions: noise some at a time."""
     for module, name, most in (
-        ("continual.noise_cache", "_CELLS", 64),
-        ("continual.noise_cache", "_KEPT_STEPS", 7),
-        ("continual.noise_cache", "_WORTH_KEEPING", 1),
+        ("continual.noise_cache", "_CELLS_TOGETHER", 64),
+        ("continual.noise_cache", "_STORED_STEPS", 7),
+        ("continual.noise_cache", "_FEWEST_DRAWS_TO_STORE", 1),
         ("io.aggregation", "MANY_GROUPS", 100),
         ("windowing.groups", "BLOCK", 64),
     ):

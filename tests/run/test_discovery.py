@@ -22,7 +22,7 @@ from counton.base.distributions import DiscreteLaplace
 from counton.base.errors import InvalidInputError
 from counton.base.private import reveal
 from counton.continual.tails import laplace_tail
-from counton.io.row_assignment import label
+from counton.io.row_assignment import normal_group_name
 from counton.job.stream_name import usual_name
 from counton.results.metadata_codec import facts_of
 from counton.results.released_table import table_of
@@ -538,7 +538,7 @@ def test_table_is_empty_below_discovery_threshold(tmp_path: Path) -> None:
 
 def test_labels_that_look_alike_are_one_and_hostile_ones_none() -> None:
     given = [" caf\u00e9 ", "cafe\u0301", "", "  ", "a\nb", "a\u202eb", "x" * 200, "x" * 201, None]
-    found = pl.DataFrame({"g": given}).select(label(pl.col("g")))["g"].to_list()
+    found = pl.DataFrame({"g": given}).select(normal_group_name(pl.col("g")))["g"].to_list()
     assert found == ["caf\u00e9"] * 2 + [None] * 4 + ["x" * 200, None, None]
 
 

@@ -163,8 +163,8 @@ def test_rows_that_cannot_be_counted_are_refused_by_name(tmp_path: Path, spark: 
     refused(asked.derive(missing_values="drop"), frame, unread)
     undeclared = "groups in column 'page' that are not listed: '?'; correct"
     refused(asked.derive(**late), frame, undeclared)
-    refused(asked.derive(**late, max_bad_rows=0), frame, "more than 0 rows of the data frame")
-    refused(average.derive(**late, max_bad_rows=1), frame, "more than 1 rows")
+    refused(asked.derive(**late, max_bad_rows=0), frame, "More than 0 rows of the data frame")
+    refused(average.derive(**late, max_bad_rows=1), frame, "More than 1 rows")
     with counton_spark.run(asked.derive(**late, unlisted_groups="drop"), frame) as outcome:
         found = counts_of(outcome)
         assert (found.rows, found.skipped, found.quarantined, found.unknown) == (43, 1, 1, 1)

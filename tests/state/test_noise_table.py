@@ -26,9 +26,9 @@ NIGHTS = 6
 
 @pytest.fixture(autouse=True)
 def _short_windows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(noise_cache, "_WORTH_KEEPING", 1)
-    monkeypatch.setattr(noise_cache, "_KEPT_STEPS", 4)
-    monkeypatch.setattr(noise_cache, "_ROW", 2 * CELLS)
+    monkeypatch.setattr(noise_cache, "_FEWEST_DRAWS_TO_STORE", 1)
+    monkeypatch.setattr(noise_cache, "_STORED_STEPS", 4)
+    monkeypatch.setattr(noise_cache, "_MOST_IN_STORED_ROW", 2 * CELLS)
 
 
 def create(state: str, name: str = "pages", key: Key = KEY) -> None:
@@ -46,7 +46,7 @@ def night(state: str, step: int, name: str = "pages") -> NDArray[Any]:
 def expected(tmp_path_factory: pytest.TempPathFactory) -> NDArray[Any]:
     """What is released of a state that keeps no noise."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(noise_cache, "_WORTH_KEEPING", 2**60)
+        patch.setattr(noise_cache, "_FEWEST_DRAWS_TO_STORE", 2**60)
         create(plain := str(tmp_path_factory.mktemp("plain") / "plain.db"))
         found = np.array([night(plain, step) for step in range(1, NIGHTS + 1)])
     assert not kept(plain)

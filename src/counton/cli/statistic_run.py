@@ -39,7 +39,7 @@ from counton.cli.run_report import (
 from counton.io.input_paths import left_in_folders
 from counton.job.common_options import Job
 from counton.results.subject_text import groups_in_words, statistic_in_words
-from counton.results.terminal import Screen, screen_of
+from counton.results.terminal import screen_of
 from counton.run.new_job.default_paths import has_default_state
 from counton.run.prepared_run import PreparedRun
 from counton.run.run_job import RunResult, run
@@ -91,7 +91,7 @@ def _show_plan(job: Job, actions: CommandActions) -> None:
 
 
 def _release(job: Job, actions: CommandActions) -> None:
-    outcome = run_and_report(job, is_silent=actions.json, asks=True)
+    outcome = run_and_report(job, is_silent=actions.json, confirms_new_stream=True)
     if actions.save is not None:
         save_job(job, actions.save)
     if outcome.report is not None:
@@ -128,7 +128,7 @@ def run_and_report(
     *,
     is_silent: bool,
     prefix: str = "",
-    asks: bool = False,
+    confirms_new_stream: bool = False,
     names: Mapping[str, str] | None = None,
 ) -> RunOutcome:
     """Release the windows that are due, write outputs, and print or return the report.
@@ -137,27 +137,25 @@ def run_and_report(
         job: the job.
         is_silent: print nothing, and return the report.
         prefix: beginning of messages for the operator, such as the job's name if several jobs run.
-        asks: ask a person at the terminal before a new stream begins.
+        confirms_new_stream: ask a person at the terminal before a new stream begins.
         names: what the report calls options; None: as they are typed in this command.
     """
     names = command_words() if names is None else names
     messages = ReportLines() if is_silent else Console(stderr=True)
-    quarantine = parse_policies(job).quarantine
-    quarantined_before = distinct_lines(quarantine)
+    quarantine = _QuarantineFile.before_run(job)
     if not prefix:
         guard_paths = (job.state, job.rollback_guard)
         warn_of_guard_beside_state(messages, [guard_paths], option="--rollback-guard")
     try:
-        result = _run(job, asks=asks)
+        result = _run(job, confirms_new_stream=confirms_new_stream)
     except CountonError:
-        new_lines = _number_of_new_rows(quarantine, quarantined_before)
-        if new_lines and not is_silent:
-            messages.write_line(f"{CONFIDENTIAL}: {prefix}{quarantined_note(new_lines)}")
+        n_new = quarantine.number_of_new_rows()
+        if n_new and not is_silent:
+            messages.write_line(f"{CONFIDENTIAL}: {prefix}{quarantined_note(n_new)}")
         raise
     newly_quarantined = result.confidential_counts().rows.quarantined
     if result.before:  # before the first release, no earlier run has named these rows
-        new_lines = _number_of_new_rows(quarantine, quarantined_before)
-        newly_quarantined = min(newly_quarantined, new_lines)
+        newly_quarantined = min(newly_quarantined, quarantine.number_of_new_rows())
     _write_remarks(result, messages, prefix)
     notes = [translate(note, names) for note in operator_notes(result, newly_quarantined)]
     if isinstance(messages, ReportLines):
@@ -169,24 +167,37 @@ def run_and_report(
     return RunOutcome(None, result.chart_error)
 
 
-def _number_of_new_rows(quarantine: Path | None, lines_before: frozenset[bytes]) -> int:
-    """Return how many rows the file of unreadable rows has that it did not have before.
+@dataclass(frozen=True)
+class _QuarantineFile:
+    """The file of unreadable rows, and what it held before a run.
 
-    Args:
-        quarantine: the file; None: there is none.
+    Attributes:
+        path: the file; None: there is none.
         lines_before: its lines before, with the names of its columns; none if it did not exist.
     """
-    new_lines = distinct_lines(quarantine) - lines_before
-    n_headers = 0 if lines_before else 1
-    return max(0, len(new_lines) - n_headers)
+
+    path: Path | None
+    lines_before: frozenset[bytes]
+
+    @classmethod
+    def before_run(cls, job: Job) -> _QuarantineFile:
+        """Read the file of a job that was not run yet."""
+        path = parse_policies(job).quarantine
+        return cls(path, distinct_lines(path))
+
+    def number_of_new_rows(self) -> int:
+        """Return how many rows the file has that it did not have before."""
+        new_lines = distinct_lines(self.path) - self.lines_before
+        n_headers = 0 if self.lines_before else 1
+        return max(0, len(new_lines) - n_headers)
 
 
-def _run(job: Job, *, asks: bool) -> RunResult:
+def _run(job: Job, *, confirms_new_stream: bool) -> RunResult:
     """Run a job, with its progress on the terminal."""
     console = Console(stderr=True)
 
     def before_commit(prepared: PreparedRun, ended: EndedWindows) -> None:
-        if asks and console.is_terminal and sys.stdin.isatty():
+        if confirms_new_stream and console.is_terminal and sys.stdin.isatty():
             ask_before_first_release(prepared, ended, console)
 
     with working(console) as progress:
@@ -217,17 +228,8 @@ def print_result(console: Console, result: RunResult, names: Mapping[str, str]) 
     """
     console.write_line(progress_line(result), bold=True)
     state = shlex.quote(hide_secrets(str(result.job.state)))
-    screen = Screen()
     if result.after:
-        new_steps = range(result.before + 1, result.after + 1)
-        screen = screen_of(result.release.numbers, new_steps or None)
-        console.write_line(screen.heading)
-        for table in screen.tables:
-            console.write_table(table)
-        if screen.left_out:
-            console.write_line(f"Shown: {screen.left_out}. All: counton export {state}")
-    for note in screen.notes:
-        console.write_line(note)
+        _print_screen(console, result, state)
     console.write_line(f"Privacy: {privacy_line(result.spec.metadata())}")
     for line in result.spent:
         console.write_line(f"Privacy loss: {line}")
@@ -238,12 +240,36 @@ def print_result(console: Console, result: RunResult, names: Mapping[str, str]) 
     ):
         key = "" if result.job.key is not None else f" and {state}.key"
         console.write_line(f"Keep secret: {state}{key}. {_what_names_state(names)}")
-    if result.after and result.outputs.table is not None:
+    if result.after:
+        _print_written_files(console, result)
+    _print_next_steps(console, result, state)
+
+
+def _print_screen(console: Console, result: RunResult, state: str) -> None:
+    """Print the new windows; ``state`` is the state as a shell takes it."""
+    new_steps = range(result.before + 1, result.after + 1)
+    screen = screen_of(result.release.numbers, new_steps or None)
+    console.write_line(screen.heading)
+    for table in screen.tables:
+        console.write_table(table)
+    if screen.left_out:
+        console.write_line(f"Shown: {screen.left_out}. All: counton export {state}")
+    for note in screen.notes:
+        console.write_line(note)
+
+
+def _print_written_files(console: Console, result: RunResult) -> None:
+    """Print the paths of the table and the chart."""
+    if result.outputs.table is not None:
         console.write_line(f"table written to {result.outputs.table}")
-    if result.after and result.outputs.chart is not None and result.chart_error is None:
+    if result.outputs.chart is not None and result.chart_error is None:
         from counton.run.outputs.output_files import charts_in_words
 
         console.write_line(charts_in_words(result.release.numbers, Path(result.outputs.chart)))
+
+
+def _print_next_steps(console: Console, result: RunResult, state: str) -> None:
+    """Print when the next window is due, and after a first run where the guarantee is stated."""
     next_window = next_window_line(result)
     steps = [] if next_window is None else [next_window]
     if result.before == 0:

@@ -354,8 +354,6 @@ class Counter:
     ) -> Releases:
         """Release consecutive steps whose totals are integer multiples of the resolution.
 
-        ``ends`` are the smallest and the largest total, if they are known.
-
         Args:
             totals: int64 multiples of the resolution, of shape ``(n, *self.shape)``.
             ends: the smallest and the largest total, if they are known; None: they are computed.

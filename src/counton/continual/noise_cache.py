@@ -19,24 +19,22 @@ from counton.noise import NoiseField
 from counton.strategies import StreamStrategy
 from counton.strategies.strategy import Reader, last_served_step
 
-#: Numbers of noise computed ahead (steps times cells): at first, and after doubling at most.
-_FIRST = 2**6
-_LARGEST = 2**16
-#: Largest number of numbers computed ahead (128 MB), if a step's noise uses draws of all earlier
-#: steps.
-_MOST = 2**24
+#: Number of steps whose noise is computed together at first.
+_FIRST_STEPS_AHEAD = 2**6
+#: Largest number of numbers (steps times cells) computed ahead, if a step uses no earlier draws.
+_MOST_AHEAD_IF_LOCAL = 2**16
+#: The same (128 MB), if a step's noise uses draws of all earlier steps.
+_MOST_AHEAD = 2**24
 #: Largest number of cells of a step that are computed together.
-_CELLS = 2**20
-#: Number of steps that are stored together, if so many numbers fit.
-_KEPT_STEPS = 2**9
-#: Largest number of numbers in a stored row of several steps, and smallest number of draws from
-#: which noise is worth storing.
-_ROW = 2**16
-_WORTH_KEEPING = 2**10
+_CELLS_TOGETHER = 2**20
 #: Number of draws at a time, for steps whose noise uses draws of all earlier steps.
-_DRAWN = 2**22
-
-
+_DRAWS_TOGETHER = 2**22
+#: Number of steps that are stored together, if so many numbers fit.
+_STORED_STEPS = 2**9
+#: Largest number of numbers in a stored row of several steps.
+_MOST_IN_STORED_ROW = 2**16
+#: Smallest number of draws from which noise is worth storing.
+_FEWEST_DRAWS_TO_STORE = 2**10
 #: Noise is stored in as many bytes as hold this many standard deviations. Noise beyond has a
 #: probability below 2^-91, because the distribution of each number is log-concave.
 _DEVIATIONS = 2**6
@@ -91,7 +89,7 @@ class NoiseCache:
         #: Shape of one step's noise.
         self._shape = field.shape if self._versions == 1 else (*field.shape, self._versions)
         self._size = math.prod(self._shape)
-        self._ahead = _FIRST
+        self._ahead = _FIRST_STEPS_AHEAD
         self.window = range(0)
         self._noise: Integers = np.empty((0, *self._shape), np.int64)
         # The last part of a large batch is held until the next one exists. Otherwise the memory
@@ -109,13 +107,13 @@ class NoiseCache:
         if self._versions > 1:
             return False
         apart = self._alone and (self._strategy.facts.local or self.store is not None)
-        return self._size > (_CELLS if apart else _MOST)
+        return self._size > (_CELLS_TOGETHER if apart else _MOST_AHEAD)
 
     def cells_of(self, step: int) -> Iterator[tuple[slice, Integers]]:
         """Yield the noise of one step as pairs (cells, noise); it is not cached."""
-        kept = min(_KEPT_STEPS, max(_MOST // _CELLS, 1))
-        for first in range(0, self._size, _CELLS):
-            cells = slice(first, min(first + _CELLS, self._size))
+        kept = min(_STORED_STEPS, max(_MOST_AHEAD // _CELLS_TOGETHER, 1))
+        for first in range(0, self._size, _CELLS_TOGETHER):
+            cells = slice(first, min(first + _CELLS_TOGETHER, self._size))
             noise = self._find(range(step, step + 1), cells)
             if noise is None:
                 window = self._up_to_horizon(step, 1 if self.store is None else kept)
@@ -124,7 +122,7 @@ class NoiseCache:
 
     def parts(self, steps: range) -> Iterator[Integers]:
         """Yield the noise of ``steps`` for some at a time, in arrays that are reused."""
-        if len(steps) > 1 and len(steps) * self._size > _LARGEST and self._reader.local:
+        if len(steps) > 1 and len(steps) * self._size > _MOST_AHEAD_IF_LOCAL and self._reader.local:
             for part in self._reader.parts(steps):
                 self._before = part  # a large batch, not worth keeping
                 yield part
@@ -148,10 +146,10 @@ class NoiseCache:
             return cached
         if self.store is not None or not self._reader.local:
             # The window costs as much as all before it: make it as long as memory allows.
-            least = _FIRST if self.store is None else _KEPT_STEPS
-            more = min(max(steps.start, least), max(_MOST // self._size, 1))
+            least = _FIRST_STEPS_AHEAD if self.store is None else _STORED_STEPS
+            more = min(max(steps.start, least), max(_MOST_AHEAD // self._size, 1))
         else:
-            self._ahead = min(2 * self._ahead, max(_LARGEST // self._size, 1))
+            self._ahead = min(2 * self._ahead, max(_MOST_AHEAD_IF_LOCAL // self._size, 1))
             more = self._ahead
         return self._compute(self._up_to_horizon(steps.start, max(len(steps), more)), cells)
 
@@ -170,7 +168,7 @@ class NoiseCache:
             noise = self._reader.noise(window).reshape(len(window), count)
         else:
             noise = np.empty((len(window), count), np.int64)
-            width = count if local else max(1, _DRAWN // window.stop)
+            width = count if local else max(1, _DRAWS_TOGETHER // window.stop)
             for at in range(0, count, width):
                 some = min(width, count - at)
                 part = self.field.part(cells.start + at, some)
@@ -188,7 +186,7 @@ class NoiseCache:
         compressed noise would show by its length how large it is.
         """
         count = cells.stop - cells.start
-        size = max(1, _ROW // count)
+        size = max(1, _MOST_IN_STORED_ROW // count)
         assert self._largest_std is not None
         rows = []
         for at in range(0, len(window), size):
@@ -214,9 +212,9 @@ class NoiseCache:
                 steps, in units of the noise's integers.
         """
         # They do not gain if a step costs no more than its own draws.
-        nodes = max(self._up_to_horizon(step, _KEPT_STEPS).stop, self._strategy.facts.drawn_ahead)
+        nodes = max(self._up_to_horizon(step, _STORED_STEPS).stop, self._strategy.facts.drawn_ahead)
         costly = not (self._alone and self._strategy.facts.local)
-        if costly and nodes * self._size >= _WORTH_KEEPING:
+        if costly and nodes * self._size >= _FEWEST_DRAWS_TO_STORE:
             self.store = store
             self._largest_std = largest_std
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from enum import Enum, auto
 from functools import partial
 from typing import Any, NamedTuple, Protocol
 
@@ -110,7 +111,7 @@ def sums_of_part(
             ``newest`` in microseconds.
 
     Returns:
-        ``code`` (`SumCode`), ``label`` (of the group if groups are found, else null), ``rows`` and
+        ``code`` (`SumCode`), ``group_name`` (if groups are found, else null), ``rows`` and
         ``us`` (newest time). If rows add other amounts than 1, ``total N`` (int64, modulo 2^64) and
         the sum of absolute values ``magnitude N`` (float64) for each entry N of the rule.
     """
@@ -122,10 +123,10 @@ def sums_of_part(
         if "newest" in alike.columns:
             us = pl.when(is_moment(pl.col("us"))).then("newest").otherwise("us")
             assigned = assigned.with_columns(us=us)
-    return _sums_of_assigned(assigned, mapping, domain, number)
+    return _sum_assigned_rows(assigned, mapping, domain, number)
 
 
-def _sums_of_assigned(
+def _sum_assigned_rows(
     assigned: pl.LazyFrame,
     mapping: RowMapping,
     domain: Sequence[str] | None,
@@ -137,20 +138,20 @@ def _sums_of_assigned(
             pl.col("window"),
             mapping.row_rule,
             newest=True,
-            by=[pl.col("group").alias("label")],
+            by=[pl.col("group").alias("group_name")],
             number=number,
         )
     else:
-        sums = sums_by_code(assigned, domain, mapping.row_rule, newest=True, number=number)
-        sums = sums.with_columns(label=pl.lit(None, pl.String))
-    names = [name for name in sums.collect_schema().names() if name not in ("code", "label")]
-    return sums.select("code", "label", *names).collect()
+        sums = _sum_by_window_and_group(assigned, domain, mapping.row_rule, number)
+        sums = sums.with_columns(group_name=pl.lit(None, pl.String))
+    names = [name for name in sums.collect_schema().names() if name not in ("code", "group_name")]
+    return sums.select("code", "group_name", *names).collect()
 
 
 def merge_sums(parts: Sequence[pl.DataFrame]) -> pl.DataFrame:
-    """Add up sums of several parts by code and, if there is one, label; the newest time is kept."""
+    """Add up sums of several parts by code and group name, if there is one; keep newest times."""
     together = pl.concat(parts)
-    by = [name for name in ("code", "label") if name in together.columns]
+    by = [name for name in ("code", "group_name") if name in together.columns]
     newest = [pl.col("us").max()] if "us" in together.columns else []
     sums = pl.exclude(*by, "us").sum()
     return together.group_by(by).agg(*newest, sums).select(together.columns)
@@ -159,25 +160,27 @@ def merge_sums(parts: Sequence[pl.DataFrame]) -> pl.DataFrame:
 def with_group_index(
     sums: pl.DataFrame, domain: Sequence[str], row_rule: RowRule | None
 ) -> pl.DataFrame:
-    """Return sums by indices of groups in ``domain``, not by labels.
+    """Return sums by indices of groups in ``domain``, not by group names.
 
     The index of an undeclared group comes after the last.
 
-    >>> sums = {"code": [1, 2], "label": ["b", "?"], "rows": [3, 1], "us": [0, 0]}
+    >>> sums = {"code": [1, 2], "group_name": ["b", "?"], "rows": [3, 1], "us": [0, 0]}
     >>> with_group_index(pl.DataFrame(sums), ["a", "b"], None).sort("code")["code"].to_list()
     [4, 8]
     """
-    indexed = _add_group_index(sums.lazy(), pl.col("label"), domain).collect()
+    indexed = _add_group_index(sums.lazy(), pl.col("group_name"), domain).collect()
     code = SumCode.of(domain, row_rule).encode_group(pl.col("code"), pl.col("group_index"))
-    indexed = indexed.with_columns(code=code, label=pl.lit(None, pl.String)).drop("group_index")
+    indexed = indexed.with_columns(code=code, group_name=pl.lit(None, pl.String)).drop(
+        "group_index"
+    )
     return merge_sums([indexed])
 
 
-def labels_of(sums: pl.DataFrame, mapping: RowMapping) -> pl.DataFrame:
-    """Return the labels of groups within the windows, and the first window of each.
+def group_names_of(sums: pl.DataFrame, mapping: RowMapping) -> pl.DataFrame:
+    """Return the names of groups within the windows, and the first window of each.
 
     Args:
-        sums: sums by code and label, as `merge_sums` returns them.
+        sums: sums by code and group name, as `merge_sums` returns them.
         mapping: the columns and windows by which rows were summed.
 
     Returns:
@@ -185,10 +188,10 @@ def labels_of(sums: pl.DataFrame, mapping: RowMapping) -> pl.DataFrame:
         are ignored.
     """
     window = SumCode.of(None, mapping.row_rule).window_of(pl.col("code"))
-    labelled = sums.select(group="label", window=window).filter(
+    named = sums.select(group="group_name", window=window).filter(
         pl.col("window").is_between(1, mapping.windows.steps), pl.col("group").is_not_null()
     )
-    return labelled.group_by("group").agg(pl.col("window").min())
+    return named.group_by("group").agg(pl.col("window").min())
 
 
 def pick_rows(rows: InputPart, mapping: RowMapping, condition: pl.Expr) -> pl.DataFrame:
@@ -225,18 +228,24 @@ def candidates(
     if mapping.columns.group is not None and domain is not None:
         index = pl.col("group").cast(pl.Enum(list(domain)), strict=False).to_physical()
         kept_rows = frame.with_columns(group=index.cast(pl.UInt32))
-    return kept_rows.filter(could), _sums_of_assigned(frame.lazy(), mapping, domain)
+    return kept_rows.filter(could), _sum_assigned_rows(frame.lazy(), mapping, domain)
 
 
-def sums_by_code(
-    rows: pl.LazyFrame, domain: Sequence[str] | None, row_rule: RowRule | None, **more: Any
+def _sum_by_window_and_group(
+    rows: pl.LazyFrame,
+    domain: Sequence[str] | None,
+    row_rule: RowRule | None,
+    number: pl.Expr | None = None,
 ) -> pl.LazyFrame:
-    """Add up rows by window and index of the group in ``domain``."""
+    """Add up rows by window and index of the group in ``domain``, with the newest times.
+
+    ``number``: of events for which each row stands; None: 1.
+    """
     code = pl.col("window")
     if domain is not None:
         code = SumCode.of(domain, row_rule).add_group(code, pl.col("group_index"))
         rows = _add_group_index(rows, pl.col("group"), domain)
-    return _sum_by_code(rows, code, row_rule, **more)
+    return _sum_by_code(rows, code, row_rule, newest=True, number=number)
 
 
 def _add_group_index(rows: pl.LazyFrame, group: pl.Expr, domain: Sequence[str]) -> pl.LazyFrame:
@@ -252,54 +261,62 @@ def _add_group_index(rows: pl.LazyFrame, group: pl.Expr, domain: Sequence[str]) 
     return rows.with_columns(group_index=index.cast(pl.Int64))
 
 
-def sums_by_label(
-    rows: pl.LazyFrame,
-    mapping: RowMapping,
-    domain: Sequence[str] | None,
-    source: Source,
-    *,
-    raw: bool = False,
+def sums_by_group_name(
+    rows: pl.LazyFrame, mapping: RowMapping, domain: Sequence[str], source: Source
 ) -> pl.DataFrame:
-    """Add up rows by window and label, then by index of the group in ``domain``.
+    """Add up rows by window and group name, then by index of the group in ``domain``.
 
-    This is faster than finding every row's index, but not for very many undeclared labels, all of
-    which are held. ``raw``: rows have labels in place of one value (`assign_rows`).
+    This is faster than finding every row's index, but not for very many undeclared names, all of
+    which are held. With many groups, the indices of all rows would also need a table larger than
+    the names.
     """
-    # With many groups, the indices of all rows would also need a table larger than the names.
-    row_rule = mapping.row_rule
-    by = [] if domain is None else [pl.col("group").alias("label")]
-    if raw:
-        # Equal rows are counted first, so that each distinct row is encoded only once.
-        labels = [name for name in rows.collect_schema().names() if name.startswith("part ")]
-        aggregates = [pl.len().cast(pl.Int64).alias("rows"), pl.col("us").max()]
-        equal = rows.group_by(pl.col("window").alias("code"), *by, *labels).agg(aggregates)
-        alike = with_total(collect(source, equal), mapping).lazy()
-        sums = _sum_by_code(
-            alike,
-            pl.col("code"),
-            row_rule,
-            newest=True,
-            by=[] if domain is None else [pl.col("label")],
-            number=pl.col("rows"),
-        ).collect()
-    else:
-        sums = collect(source, _sum_by_code(rows, pl.col("window"), row_rule, newest=True, by=by))
-    if domain is None:
-        return sums
-    indices = _group_indices(sums["label"], domain)
+    by_name = [pl.col("group").alias("group_name")]
+    sums = _sum_by_code(rows, pl.col("window"), mapping.row_rule, newest=True, by=by_name)
+    return _sums_by_index(collect(source, sums), domain, mapping.row_rule)
+
+
+def sums_of_equal_rows(
+    rows: pl.LazyFrame, mapping: RowMapping, domain: Sequence[str] | None, source: Source
+) -> pl.DataFrame:
+    """Count equal rows of labels, encode each distinct row once, and add up as the others do.
+
+    ``rows`` have their labels in columns ``part N``, as `assign_rows` gives them with
+    ``raw_labels``.
+    """
+    group_name = [] if domain is None else [pl.col("group").alias("group_name")]
+    labels = [name for name in rows.collect_schema().names() if name.startswith("part ")]
+    aggregates = [pl.len().cast(pl.Int64).alias("rows"), pl.col("us").max()]
+    equal = rows.group_by(pl.col("window").alias("code"), *group_name, *labels).agg(aggregates)
+    distinct_rows = with_total(collect(source, equal), mapping).lazy()
+    sums = _sum_by_code(
+        distinct_rows,
+        pl.col("code"),
+        mapping.row_rule,
+        newest=True,
+        by=[] if domain is None else [pl.col("group_name")],
+        number=pl.col("rows"),
+    ).collect()
+    return sums if domain is None else _sums_by_index(sums, domain, mapping.row_rule)
+
+
+def _sums_by_index(
+    sums: pl.DataFrame, domain: Sequence[str], row_rule: RowRule | None
+) -> pl.DataFrame:
+    """Return sums by window and group name as sums by index of the group in ``domain``."""
+    indices = _group_indices(sums["group_name"], domain)
     code = SumCode.of(domain, row_rule).encode_group(pl.col("code"), pl.lit(indices))
     is_unlisted = indices == len(domain)
-    indexed = sums.with_columns(code=code).drop("label")
+    indexed = sums.with_columns(code=code).drop("group_name")
     if not is_unlisted.any():
         return indexed
     return pl.concat([indexed.filter(~is_unlisted), merge_sums([indexed.filter(is_unlisted)])])
 
 
-def _group_indices(labels: pl.Series, domain: Sequence[str]) -> pl.Series:
-    """Return each label's index; the length of the list for undeclared ones."""
-    indices = np.full(len(labels), len(domain), np.int64)
-    numbered = labels.alias("group").to_frame().with_row_index("row")
-    # A join holds several times its input, so labels are joined some at a time if names are few.
+def _group_indices(group_names: pl.Series, domain: Sequence[str]) -> pl.Series:
+    """Return the index of each group; the length of the list for undeclared ones."""
+    indices = np.full(len(group_names), len(domain), np.int64)
+    numbered = group_names.alias("group").to_frame().with_row_index("row")
+    # A join holds several times its input: if ``domain`` is short, names are joined in pieces.
     at_a_time = max(ROWS_AT_A_TIME, len(domain))
     for start, names in GroupNames(domain).parts():
         declared = names.to_frame().with_row_index("index")
@@ -326,7 +343,7 @@ def sum_indexed_rows(
         number=number,
     )
     sums = _sum_batches(parts, no_rows, add_up).sort("code")
-    return _sums_by_accumulator(_decode_sums(sums, code), row_rule)
+    return _cells_of_sums(_decode_sums(sums, code), row_rule)
 
 
 def _decode_sums(sums: pl.DataFrame, code: SumCode) -> pl.DataFrame:
@@ -391,11 +408,11 @@ def _sum_by_code(
             sum_code = SumCode.of(None, row_rule)
             code = sum_code.add_choice(code, _choice_of_row(row_rule, sum_code.choices))
         if not row_rule.counts_rows:
-            sums += _sums_of_entries(entries, n_rows, weight)
+            sums += _totals_and_magnitudes(entries, n_rows, weight)
     return rows.group_by(code.alias("code"), *by).agg(sums)
 
 
-def _sums_of_entries(
+def _totals_and_magnitudes(
     entries: Sequence[tuple[object, Any]], n_rows: pl.Expr, weight: pl.Expr
 ) -> list[pl.Expr]:
     """Return the total and the magnitude of what rows add to each accumulator.
@@ -432,7 +449,7 @@ def _choice_of_row(row_rule: RowRule, choices: int) -> pl.Expr:
     return pl.when(in_range).then(choice).otherwise(choices - 1)
 
 
-def _sums_by_accumulator(sums: pl.DataFrame, row_rule: RowRule | None) -> pl.DataFrame:
+def _cells_of_sums(sums: pl.DataFrame, row_rule: RowRule | None) -> pl.DataFrame:
     """Convert sums by ``window``, ``group_index`` and, if values choose accumulators, ``choice``.
 
     Returns:
@@ -601,7 +618,7 @@ def _cells_within(
     sums = decoded[within]
     if not is_counted[within].all():
         sums = sums.filter(is_counted[within])
-    return _sums_by_accumulator(sums, row_rule)
+    return _cells_of_sums(sums, row_rule)
 
 
 def _without_small_magnitudes(sums: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
@@ -651,6 +668,65 @@ def _refuse_large_sum(largest: float, mapping: RowMapping) -> None:
     refuse_overflow(largest, _LARGEST_CELL - 1, explain)
 
 
+class _Summation(Enum):
+    """How the rows of a source are added up."""
+
+    #: Where the rows are, by a database or Spark.
+    REMOTE = auto()
+    #: By the index of each row's group, in one pass over the source.
+    BY_INDEX = auto()
+    #: The same, of rows that are already in memory.
+    IN_MEMORY = auto()
+    #: The same, some rows at a time, because all rows are also held.
+    WHILE_HELD = auto()
+    #: By group name first (`sums_by_group_name`).
+    BY_GROUP_NAME = auto()
+    #: Equal rows first (`sums_of_equal_rows`).
+    OF_EQUAL_ROWS = auto()
+
+
+def _choose_summation(
+    source: Source,
+    mapping: RowMapping,
+    domain: Sequence[str] | None,
+    *,
+    is_assigned: bool,
+    holds_rows: bool,
+) -> _Summation:
+    """Return the fastest way that memory allows.
+
+    Args:
+        source: the rows.
+        mapping: the options by which they are read.
+        domain: the declared groups; None: there are none.
+        is_assigned: True if the rows were read before.
+        holds_rows: True if all rows are also held, so that those that count can be chosen.
+    """
+    groups = len(domain or ())
+    has_many_groups = groups > MANY_GROUPS
+    if is_assigned:
+        return _Summation.BY_GROUP_NAME if has_many_groups else _Summation.IN_MEMORY
+    if isinstance(source, RemoteRows):
+        return _Summation.REMOTE
+    if holds_rows:
+        return _Summation.WHILE_HELD
+    kinds = {part.kind for part in parts_of_columns(mapping)}
+    if "count" in kinds:  # the rows are counts: they have nearly as many group names as rows
+        return _Summation.BY_INDEX
+    # In short windows a group has few rows, and its name would be held nearly once for each.
+    only_labels = kinds == {"label"}
+    windows = mapping.windows
+    groups_have_many_rows = (
+        only_labels or windows.whole_days or windows.steps * groups <= MANY_CELLS
+    )
+    names_are_few = groups_have_many_rows and mapping.unlisted_groups != "drop"
+    if not has_many_groups and not names_are_few:
+        return _Summation.BY_INDEX
+    if only_labels:
+        return _Summation.OF_EQUAL_ROWS
+    return _Summation.BY_INDEX if domain is None else _Summation.BY_GROUP_NAME
+
+
 def _sums_of_source(
     source: Source,
     mapping: RowMapping,
@@ -660,31 +736,51 @@ def _sums_of_source(
     assigned: pl.DataFrame | None,
 ) -> pl.DataFrame:
     """Return the sums of all rows of a local or remote source."""
-    add_up = partial(sums_by_code, domain=domain, row_rule=mapping.row_rule, newest=True)
-    kinds = {part.kind for part in parts_of_columns(mapping)}
-    groups = len(domain or ())
-    if assigned is not None and groups > MANY_GROUPS:
-        return sums_by_label(assigned.lazy(), mapping, domain, source)
-    if assigned is not None:
-        return add_up(assigned.lazy()).collect(engine="in-memory")
-    if isinstance(source, RemoteRows):
-        if bound is not None:
-            for piece in reveal(source.assign_rows(mapping, domain)):
-                bound.take(bound.select(piece.lazy()).collect())
-        return reveal(source.cells(mapping, domain))
-    # In short windows a group has few rows, and its label would be held nearly once for each.
-    labels = kinds == {"label"}
-    dense = labels or mapping.windows.whole_days or mapping.windows.steps * groups <= MANY_CELLS
-    is_sparse = groups > MANY_GROUPS or (dense and mapping.unlisted_groups != "drop")
-    # Rows that are counts are added up before: their labels are as many as they.
-    by_label = (
-        is_sparse and bound is None and "count" not in kinds and (domain is not None or labels)
+    summation = _choose_summation(
+        source, mapping, domain, is_assigned=assigned is not None, holds_rows=bound is not None
     )
-    rows = assign_rows(source, mapping, watch, raw_labels=by_label and labels)
-    if by_label:
-        return sums_by_label(rows, mapping, domain, source, raw=labels)
-    if bound is None:
-        return collect(source, add_up(rows))
+    if summation is _Summation.REMOTE:
+        assert isinstance(source, RemoteRows)
+        return _sums_of_remote_rows(source, mapping, domain, bound)
+    raw_labels = summation is _Summation.OF_EQUAL_ROWS
+    if assigned is None:
+        rows = assign_rows(source, mapping, watch, raw_labels=raw_labels)
+    else:
+        rows = assigned.lazy()
+    if summation is _Summation.OF_EQUAL_ROWS:
+        return sums_of_equal_rows(rows, mapping, domain, source)
+    if summation is _Summation.BY_GROUP_NAME:
+        assert domain is not None
+        return sums_by_group_name(rows, mapping, domain, source)
+    add_up = partial(_sum_by_window_and_group, domain=domain, row_rule=mapping.row_rule)
+    if summation is _Summation.WHILE_HELD:
+        assert bound is not None
+        return _sums_while_held(source, rows, bound, add_up)
+    if summation is _Summation.IN_MEMORY:
+        return add_up(rows).collect(engine="in-memory")
+    return collect(source, add_up(rows))
+
+
+def _sums_of_remote_rows(
+    source: RemoteRows,
+    mapping: RowMapping,
+    domain: Sequence[str] | None,
+    bound: RowHolder | None,
+) -> pl.DataFrame:
+    """Return the sums of rows that are elsewhere; ``bound`` gets those that could count."""
+    if bound is not None:
+        for piece in reveal(source.assign_rows(mapping, domain)):
+            bound.take(bound.select(piece.lazy()).collect())
+    return reveal(source.cells(mapping, domain))
+
+
+def _sums_while_held(
+    source: Source,
+    rows: pl.LazyFrame,
+    bound: RowHolder,
+    add_up: Callable[[pl.LazyFrame], pl.LazyFrame],
+) -> pl.DataFrame:
+    """Give all rows to ``bound``, some at a time, and add them up."""
     held_rows = bound.select(rows)
     no_rows = held_rows.collect_schema().to_frame()
 

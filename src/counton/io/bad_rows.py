@@ -29,7 +29,22 @@ from counton.io.written_numbers import NumberText, has_thousands
 from counton.windowing.groups import GroupNames
 from counton.windowing.lazy_polars import polars as pl
 
+#: Problems of rows with a missing value.
+_LACKING = (
+    *(Problem.NO_TIME, Problem.NO_GROUP, Problem.NO_VALUE),
+    *(Problem.NO_USER, Problem.NO_ID),
+)
+#: Problems of a row's values.
+_OF_VALUES = (Problem.NO_VALUE, Problem.NOT_FINITE, Problem.NO_COUNT)
+
+#: Number of undeclared groups that a message names.
 _SHOWN = 5
+#: Number of the commonest names of undeclared groups that the operator is told.
+_NAMED = 3
+#: Number of rows of undeclared groups to look at.
+_FEW = 1000
+#: Distance between the row numbers of one file and of the next.
+_APART = 2**40
 #: Up to so many rows are set aside, even if they are more than half of all rows. So a row or two of
 #: a small input do not decide whether there is a release.
 _FEW_SET_ASIDE = 10
@@ -43,8 +58,6 @@ _GROUPED_DIGITS = re.compile(r"\d{1,3}(\.\d{3})+")
 _PERIOD = re.compile(r"\s*(\d{4})(?:[-/. ]?(0[1-9]|1[0-2])|[-/. ][1-9]|[- ]?[qQ][1-4])\s*")
 #: Matches the end of a day, as a time of the day before.
 _END_OF_DAY = re.compile(r".*\b24[:.]00\b.*")
-
-
 #: Matches a week of ISO 8601, or a day of it.
 _ISO_WEEK = re.compile(r"\s*(\d{4})-?W(\d{2})(?:-?([1-7]))?\s*")
 
@@ -89,16 +102,9 @@ def _remedy_of_number(text: str, decimal_sign: str) -> str | None:
     return remedy
 
 
-#: Problems of rows with a missing value.
-_LACKING = (
-    *(Problem.NO_TIME, Problem.NO_GROUP, Problem.NO_VALUE),
-    *(Problem.NO_USER, Problem.NO_ID),
-)
-
-
-def _bad(part: InputPart, mapping: RowMapping) -> pl.LazyFrame:
+def _bad(input_part: InputPart, mapping: RowMapping) -> pl.LazyFrame:
     """Return the rows that cannot be counted: ``row`` from 1, ``window`` minus the `Problem`."""
-    windows = assign_part(part, mapping).select("window").with_row_index("row", offset=1)
+    windows = assign_part(input_part, mapping).select("window").with_row_index("row", offset=1)
     return windows.filter(has_problem())
 
 
@@ -127,8 +133,8 @@ def set_bad_rows_aside(
     lacking = has_one_of(_LACKING)
     skipped = 0
     rows_set_aside = list[tuple[object, ...]]()
-    for part in source.parts:
-        bad = _bad(part, mapping)
+    for input_part in source.parts:
+        bad = _bad(input_part, mapping)
         if policies.missing == "drop":
             skipped += int(collect(source, bad.filter(lacking).select(pl.len())).item())
             bad = bad.filter(~lacking)
@@ -143,7 +149,7 @@ def set_bad_rows_aside(
                 f"{param('max_bad_rows')}"
             )
         if rows.height:
-            rows_set_aside += _texts_of_rows(source, part, mapping, rows)
+            rows_set_aside += _texts_of_rows(source, input_part, mapping, rows)
     if policies.quarantine is not None:
         set_aside(policies.quarantine, columns, rows_set_aside)
     number = len(rows_set_aside)
@@ -157,45 +163,45 @@ def set_bad_rows_aside(
     return skipped, number
 
 
-def _words_of(problem: Problem, texts: Iterable[object], part: InputPart) -> str:
+def _words_of(problem: Problem, texts: Iterable[object], input_part: InputPart) -> str:
     """Return a row's problem in words, from the texts of its values."""
     if problem == Problem.NOT_FINITE:
-        sign = part.decimal_sign
+        sign = input_part.decimal_sign
         if any(has_thousands(str(text), sign) for text in texts if text is not None):
             return "a number with thousands separators"
     return problem.words
 
 
 def _texts_of_rows(
-    source: Source, part: InputPart, mapping: RowMapping, rows: pl.DataFrame
+    source: Source, input_part: InputPart, mapping: RowMapping, rows: pl.DataFrame
 ) -> Iterator[tuple[object, ...]]:
     """Yield what the file of bad rows has of some rows: name, place, problem and texts.
 
     Args:
         source: the source.
-        part: the part of it that has the rows.
+        input_part: the part of it that has the rows.
         mapping: the options by which rows are read; the texts of its columns are written.
         rows: numbers and problems of the rows, as `_bad` returns them, sorted.
     """
     columns = mapping.columns.names
     value_columns = mapping.columns.parts
     number = row_number_name(columns)
-    texts = texts_of(part, columns).with_row_index(number, offset=1)
+    texts = texts_of(input_part, columns).with_row_index(number, offset=1)
     cells = collect(source, texts.filter(pl.col(number).is_in(rows["row"].to_list())))
     for window, (row, *values) in zip(rows["window"], cells.sort(number).rows(), strict=True):
-        place = row if part.numbered else ""
-        line = part.unread.get(row - 1)
+        place = row if input_part.numbered else ""
+        line = input_part.unread.get(row - 1)
         if line is not None:  # the whole line stands in the first column
             values = [line, *[None] * (len(values) - 1)]
         problem = problem_of(window)
         texts_of_row = dict(zip(columns, values, strict=True))
         numbers = [texts_of_row[name] for name in value_columns]
-        yield (part.name, place, _words_of(problem, numbers, part), *values)
+        yield (input_part.name, place, _words_of(problem, numbers, input_part), *values)
 
 
-def texts_of(part: InputPart, columns: Sequence[str]) -> pl.LazyFrame:
+def texts_of(input_part: InputPart, columns: Sequence[str]) -> pl.LazyFrame:
     """Return columns as texts."""
-    frame = part.scan(columns)
+    frame = input_part.scan(columns)
     types = frame.collect_schema()
     return frame.select(as_text(pl.col(name), types[name]) for name in columns)
 
@@ -242,11 +248,11 @@ def _fetch(source: RemoteRows, rows: pl.DataFrame) -> Source:
     return Source((frame,), source.name)
 
 
-def change_error(part: InputPart) -> InvalidInputError:
+def change_error(input_part: InputPart) -> InvalidInputError:
     """Build the error for rows that changed while they were read."""
     return InvalidInputError(
-        f"{part.name} changed while it was read, so nobody can tell which rows were counted; "
-        f"{part.remedy_if_changed}"
+        f"{input_part.name} changed while it was read, so nobody can tell which rows were counted; "
+        f"{input_part.remedy_if_changed}"
     )
 
 
@@ -270,10 +276,10 @@ def _reason(
     problem = next(iter(bad_rows))
     if of_commonest:
         problem = max(bad_rows, key=lambda problem: bad_rows[problem].number)
-    part = bad_rows[problem].part
+    input_part = bad_rows[problem].input_part
     row = bad_rows[problem].first
     if problem == Problem.UNREADABLE_ROW:
-        reason = _reason_of_line(part, mapping)
+        reason = _reason_of_line(input_part, mapping)
         if reason is not None:
             return reason
     rows_by_problem = {other: rows.number for other, rows in bad_rows.items()}
@@ -287,25 +293,25 @@ def _reason(
         Problem.NO_USER: columns.user,
         Problem.NO_ID: columns.id,
     }.get(problem, columns.time)
-    if problem in _OF_PARTS:
-        name = _wrong_part(part, mapping, row, problem)
+    if problem in _OF_VALUES:
+        name = _wrong_column(input_part, mapping, row, problem)
     assert name is not None
-    text = texts_of(part, (name,)).slice(row - 1, 1).collect()[name].to_list()[0]
+    text = texts_of(input_part, (name,)).slice(row - 1, 1).collect()[name].to_list()[0]
     shown_text = "" if text is None else f" ({short_repr(text)})"
     counts = [f"one of {number:,} such rows"] if number > 1 else []
     counts += [f"{others:,} more {'has' if others == 1 else 'have'} another problem"] * bool(others)
     other_counts = f" ({'; '.join(counts)})" if counts else ""
+    words = _words_of(problem, (text,), input_part)
     return (
-        f"{part.place_of(row)} has {_words_of(problem, (text,), part)} in column {name!r}"
-        f"{shown_text}{other_counts}; "
-        f"{_remedy_for(problem, str(text), mapping, part.decimal_sign)}"
+        f"{input_part.place_of(row)} has {words} in column {name!r}{shown_text}{other_counts}; "
+        f"{_remedy_for(problem, str(text), mapping, input_part.decimal_sign)}"
     )
 
 
-def _reason_of_line(part: InputPart, mapping: RowMapping) -> str | None:
+def _reason_of_line(input_part: InputPart, mapping: RowMapping) -> str | None:
     """Return why the first unreadable line cannot be read; None if all can be read."""
     try:
-        part.sift(mapping.columns.names, 0)
+        input_part.sift(mapping.columns.names, 0)
     except UnreadableRowError as error:
         return str(error)
     return None
@@ -320,8 +326,8 @@ def why_none_counts(source: Source, mapping: RowMapping) -> str | None:
     """
     if isinstance(source, RemoteRows):
         return None
-    for part in source.parts:
-        reason = _reason_of_line(part, mapping) if part.unread else None
+    for input_part in source.parts:
+        reason = _reason_of_line(input_part, mapping) if input_part.unread else None
         if reason is not None:
             return reason
     policies = mapping.policies._replace(missing="fail")
@@ -332,12 +338,12 @@ class _BadRows(NamedTuple):
     """The rows with one problem.
 
     Attributes:
-        part: the first part of the source that has such a row.
+        input_part: the first part of the source that has such a row.
         first: the number of the first one there.
         number: number of all of them.
     """
 
-    part: InputPart
+    input_part: InputPart
     first: int
     number: int
 
@@ -345,15 +351,15 @@ class _BadRows(NamedTuple):
 def _bad_rows_by_problem(source: Source, mapping: RowMapping) -> dict[Problem, _BadRows]:
     """Return the rows that cannot be counted by problem, in the order of the first ones."""
     rows_by_problem = dict[Problem, _BadRows]()
-    for part in source.parts:
-        bad = _bad(part, mapping)
+    for input_part in source.parts:
+        bad = _bad(input_part, mapping)
         if mapping.policies.missing == "drop":
             bad = bad.filter(~has_one_of(_LACKING))
         kinds = bad.group_by("window").agg(pl.len(), pl.col("row").min())
         first_rows = kinds.sort("row").collect(engine="streaming")
         for window, number, row in first_rows.rows():
             problem = problem_of(window)
-            before = rows_by_problem.get(problem, _BadRows(part, int(row), 0))
+            before = rows_by_problem.get(problem, _BadRows(input_part, int(row), 0))
             rows_by_problem[problem] = before._replace(number=before.number + number)
     return rows_by_problem
 
@@ -382,82 +388,120 @@ def _remedy_for(problem: Problem, text: str, mapping: RowMapping, decimal_sign: 
     return remedy
 
 
-_OF_PARTS = (Problem.NO_VALUE, Problem.NOT_FINITE, Problem.NO_COUNT)
-
-
-def _wrong_part(part: InputPart, mapping: RowMapping, row: int, problem: Problem) -> str:
+def _wrong_column(input_part: InputPart, mapping: RowMapping, row: int, problem: Problem) -> str:
     """Return the column of values that causes a row's problem.
 
     Labels are not examined; if no other column has it, the first is returned.
     """
     names = mapping.columns.parts
     parts = parts_of_columns(mapping)
-    for name, column_part in zip(names, parts, strict=True):
-        if column_part.kind == "label":
+    for name, value_column in zip(names, parts, strict=True):
+        if value_column.kind == "label":
             continue
         columns = Columns(mapping.columns.time, several=(name,))
-        with_one_column = mapping._replace(columns=columns, row_rule=None, kept=[column_part])
-        window = assign_part(part, with_one_column).select("window").slice(row - 1, 1).collect()
+        with_one_column = mapping._replace(
+            columns=columns, row_rule=None, value_columns_without_rule=[value_column]
+        )
+        window = (
+            assign_part(input_part, with_one_column).select("window").slice(row - 1, 1).collect()
+        )
         if window.item() == code_as_window(problem):
             return name
     return names[0]
 
 
-_FEW = 1000  # number of rows of undeclared groups to look at
+class _UnlistedNames(NamedTuple):
+    """Names of groups or labels that are not listed, for a message.
 
-_APART = 2**40  # distance between the row numbers of one file and of the next
+    Attributes:
+        subject: what has the names, in words.
+        names: the names in words, each with a listed name that looks like it.
+        first_row: number of the first row that has one, as in `_number_rows`.
+    """
+
+    subject: str
+    names: str
+    first_row: int
 
 
 def unknown_groups(source: Source, mapping: RowMapping, domain: Sequence[str]) -> InvalidInputError:
     """Build the error for rows with an undeclared group or label."""
-    outside = pl.lit(False)
-    by_label = (pl.col("total") < 0) & ~has_problem()
+    in_unlisted_group = pl.lit(False)
     if mapping.columns.group is not None:
         names = GroupNames(domain).column.implode()
-        outside = ~has_problem() & ~pl.col("group").is_in(names).fill_null(False)
+        in_unlisted_group = ~has_problem() & ~pl.col("group").is_in(names).fill_null(False)
+    has_unlisted_label = (pl.col("total") < 0) & ~has_problem()
     if isinstance(source, RemoteRows):  # enough of them for a message
-        first = outside
+        first_of_group = in_unlisted_group
         if mapping.columns.group is not None:
-            first &= pl.col("group").is_first_distinct()
-        rows = _some(source, mapping, first, _FEW)
+            first_of_group &= pl.col("group").is_first_distinct()
+        rows = _some(source, mapping, first_of_group, _FEW)
         if not rows.height:
-            rows = _some(source, mapping, by_label, 1)
+            rows = _some(source, mapping, has_unlisted_label, 1)
         source = _fetch(source, rows)
-    of_labels = not collect(source, _number_rows(source, mapping).filter(outside).head(1)).height
-    if of_labels:
-        outside = by_label
-    outside_rows = _number_rows(source, mapping).filter(outside)
-    if of_labels:
-        parts = zip(mapping.columns.parts, parts_of_columns(mapping), strict=True)
-        labels = [name for name, column_part in parts if column_part.kind == "label"]
-        least = collect(source, outside_rows.select(pl.col("row").min())).item()
-        number, row = divmod(int(least), _APART)
-        first_row = source.parts[number].scan(labels, labels).slice(row - 1, 1).collect()
-        shown = _labels_in_words(first_row.row(0), mapping)
-        subject = f"rows of {', '.join(map(repr, labels))}"
+    rows_of_groups = _number_rows(source, mapping).filter(in_unlisted_group)
+    if collect(source, rows_of_groups.head(1)).height:
+        unlisted = _unlisted_groups(source, rows_of_groups, mapping, domain)
     else:
-        groups = collect(source, outside_rows.group_by("group").agg(pl.col("row").min())).sort(
-            "group"
-        )
-        number, row = divmod(int(groups["row"].min()), _APART)  # type: ignore[arg-type]
-        found_names = groups["group"].to_list()
-        more = f" and {len(found_names) - _SHOWN:,} more" if len(found_names) > _SHOWN else ""
-        shown = ", ".join(shown_beside(name, domain) for name in found_names[:_SHOWN]) + more
-        subject = f"groups in column {mapping.columns.group!r}"
-    part = source.parts[number]
-    part_note = f" of {part.name}" if len(source.parts) > 1 else ""
-    first_in = f" (first in row {row:,}{part_note})" if part.numbered else ""
+        rows_of_labels = _number_rows(source, mapping).filter(has_unlisted_label)
+        unlisted = _unlisted_labels(source, rows_of_labels, mapping)
+    part_index, row = divmod(unlisted.first_row, _APART)
+    input_part = source.parts[part_index]
+    part_note = f" of {input_part.name}" if len(source.parts) > 1 else ""
+    first_in = f" (first in row {row:,}{part_note})" if input_part.numbered else ""
     return InvalidInputError(
-        f"{source.name} has {subject} that are not listed: {shown}{first_in}; "
+        f"{source.name} has {unlisted.subject} that are not listed: {unlisted.names}{first_in}; "
         f"correct the data or {param('groups')}, or leave such rows out "
         f"({param('unlisted_groups', 'drop')}); a new stream can count them in "
         f"{param('other_group', 'other')}"
     )
 
 
+def _unlisted_groups(
+    source: Source, rows: pl.LazyFrame, mapping: RowMapping, domain: Sequence[str]
+) -> _UnlistedNames:
+    """Return the groups that are not listed.
+
+    Args:
+        source: all rows.
+        rows: the rows of these groups, from `_number_rows`.
+        mapping: the options by which they are read.
+        domain: the listed groups.
+    """
+    first_rows = collect(source, rows.group_by("group").agg(pl.col("row").min())).sort("group")
+    found = first_rows["group"].to_list()
+    more = f" and {len(found) - _SHOWN:,} more" if len(found) > _SHOWN else ""
+    return _UnlistedNames(
+        subject=f"groups in column {mapping.columns.group!r}",
+        names=", ".join(shown_beside(name, domain) for name in found[:_SHOWN]) + more,
+        first_row=int(first_rows["row"].min()),  # type: ignore[arg-type]
+    )
+
+
+def _unlisted_labels(source: Source, rows: pl.LazyFrame, mapping: RowMapping) -> _UnlistedNames:
+    """Return the labels of the first row that has one that is not listed.
+
+    Args:
+        source: all rows.
+        rows: the rows with such labels, from `_number_rows`.
+        mapping: the options by which they are read.
+    """
+    value_columns = zip(mapping.columns.parts, parts_of_columns(mapping), strict=True)
+    columns = [name for name, value_column in value_columns if value_column.kind == "label"]
+    first_row = int(collect(source, rows.select(pl.col("row").min())).item())
+    part_index, row = divmod(first_row, _APART)
+    labels = source.parts[part_index].scan(columns, columns).slice(row - 1, 1).collect()
+    return _UnlistedNames(
+        subject=f"rows of {', '.join(map(repr, columns))}",
+        names=_labels_in_words(labels.row(0), mapping),
+        first_row=first_row,
+    )
+
+
 def _labels_in_words(row: Sequence[object], mapping: RowMapping) -> str:
     """Return the labels of a row, and for a name that is not listed what it looks like."""
-    listed = [part.labels for part in parts_of_columns(mapping) if part.kind == "label"]
+    value_columns = parts_of_columns(mapping)
+    listed = [column.labels for column in value_columns if column.kind == "label"]
     pairs = list(zip(row, listed, strict=True))
     for label, labels in pairs:
         if isinstance(label, str) and label not in labels and look_alike(label, labels):
@@ -502,7 +546,7 @@ def count_unlisted_rows(source: Source, mapping: RowMapping) -> UnlistedRows:
         if not together.height:
             return UnlistedRows(0, 0, [])
         source = _fetch(source, together)
-    frames = [part.scan((column,), (column,)) for part in source.parts]
+    frames = [input_part.scan((column,), (column,)) for input_part in source.parts]
     texts = [
         frame.select(group=as_text(pl.col(column), frame.collect_schema()[column]))
         for frame in frames
@@ -518,10 +562,6 @@ def count_unlisted_rows(source: Source, mapping: RowMapping) -> UnlistedRows:
     )
 
 
-#: Number of the commonest names of undeclared groups that are shown.
-_NAMED = 3
-
-
 def _number_rows(source: Source, mapping: RowMapping) -> pl.LazyFrame:
     """Number the rows of all parts: row n from 1 of part k from 0 gets n + k * `_APART`.
 
@@ -529,10 +569,10 @@ def _number_rows(source: Source, mapping: RowMapping) -> pl.LazyFrame:
     """
     return pl.concat(
         [
-            assign_part(part, mapping)
+            assign_part(input_part, mapping)
             .drop("us", "user", "id", strict=False)
             .with_row_index("row", offset=1)
             .with_columns(pl.col("row").cast(pl.Int64) + place * _APART)
-            for place, part in enumerate(source.parts)
+            for place, input_part in enumerate(source.parts)
         ]
     )

@@ -24,12 +24,12 @@ class RemoteRows(Source):
     def cells(self, mapping: RowMapping, domain: Sequence[str] | None) -> Private[pl.DataFrame]:
         """Return sums by window and group, as `counton.io.aggregation.sums_of_part` does.
 
-        ``domain`` are declared groups, or those of `labels`; None: no groups.
+        ``domain`` are declared groups, or those of `group_names`; None: no groups.
         """
 
     @abstractmethod
-    def labels(self, mapping: RowMapping) -> Private[pl.DataFrame]:
-        """Return ``group``, the labels within the windows, and ``window``, their first windows."""
+    def group_names(self, mapping: RowMapping) -> Private[pl.DataFrame]:
+        """Return ``group``, the names within the windows, and ``window``, their first windows."""
 
     def assign_rows(
         self, mapping: RowMapping, domain: Sequence[str] | None

@@ -78,8 +78,8 @@ class RowRule(Protocol):
         """Return pairs of an accumulator and an amount, of all rows or an int for all."""
 
 
-#: Most characters of a label of a group found in the data; longer labels are counted nowhere.
-_LONGEST_LABEL = 200
+#: Most characters of the name of a group found in the data; longer names are counted nowhere.
+_LONGEST_GROUP_NAME = 200
 
 #: Texts that programs write for a missing value, R the first one. Each is the name of one user.
 LIKE_MISSING = ("NA", "N/A", "NULL", "null", "None", "NaN", "nan")
@@ -87,14 +87,14 @@ LIKE_MISSING = ("NA", "N/A", "NULL", "null", "None", "NaN", "nan")
 _HIDDEN = r"[\p{C}\p{Zl}\p{Zp}]"
 
 
-def label(cell: pl.Expr) -> pl.Expr:
+def normal_group_name(cell: pl.Expr) -> pl.Expr:
     """Return the group named by a text; null if it names none.
 
     Spaces around it and Unicode's form (NFC) make no difference. Empty texts, very long ones, and
     ones with control or formatting characters name no group.
     """
     text = cell.cast(pl.String).str.normalize("NFC").str.strip_chars()
-    good = text.str.len_chars().is_between(1, _LONGEST_LABEL) & ~text.str.contains(_HIDDEN)
+    good = text.str.len_chars().is_between(1, _LONGEST_GROUP_NAME) & ~text.str.contains(_HIDDEN)
     return pl.when(good).then(text)
 
 
@@ -153,7 +153,7 @@ class RowMapping(NamedTuple):
         time_format: None: ISO 8601.
         declared: groups with a count of their own, if ``other`` counts all other rows, and those
             without a group.
-        kept: values of an event in order, if there is no ``row_rule``.
+        value_columns_without_rule: values of an event in order, if there is no ``row_rule``.
     """
 
     columns: Columns
@@ -165,12 +165,12 @@ class RowMapping(NamedTuple):
     declared: Sequence[str] = ()
     other: str | None = None
     policies: Policies = Policies()
-    kept: Sequence[ValueColumn] = ()
+    value_columns_without_rule: Sequence[ValueColumn] = ()
 
     def group(self, cell: pl.Expr) -> pl.Expr:
         """Return the group in which each row counts."""
         if self.unlisted_groups == "discover":
-            return label(cell)
+            return normal_group_name(cell)
         if self.other is None:
             return cell
         is_declared = cell.is_in(GroupNames(self.declared).column.implode())
@@ -232,8 +232,8 @@ def assign_rows(
             number of windows plus 1 after the last, or the code of the `Problem` for which a row
             cannot be counted (`counton.io.problem_codes`).
             ``group``: text. ``total``: 1, the value as a multiple of the resolution, or the code of
-            `with_total`; with ``kept`` there are ``part N`` instead. ``user``, ``id`` (text) and
-            ``sign``, if stated.
+            `with_total`; with ``value_columns_without_rule`` there are ``part N`` instead.
+            ``user``, ``id`` (text) and ``sign``, if stated.
     """
     parts = [
         assign_part(input_part, mapping, watch, raw_labels=raw_labels)
@@ -285,8 +285,8 @@ def assign_part(
     roles = _role_columns(read)
     values = _checked_values(read, mapping)
     totals = [pl.lit(1, dtype=pl.Int64).alias("total")]
-    if raw_labels or mapping.kept:
-        totals = values.kept
+    if raw_labels or mapping.value_columns_without_rule:
+        totals = values.raw_values
     elif values.numbers and mapping.row_rule is not None:
         totals = [_encode(values.numbers, mapping.row_rule).alias("total")]
     problems = [*_problems_of_roles(roles, mapping), *values.problems]
@@ -372,24 +372,24 @@ class _CheckedValues(NamedTuple):
 
     Attributes:
         numbers: a code or number of each column, 0 if it is invalid.
-        kept: the values as a buffer of rows keeps them.
+        raw_values: labels as texts, and other values as numbers, which may be invalid.
         problems: conditions under which a row is invalid, with the problem.
     """
 
     numbers: Sequence[pl.Expr]
-    kept: list[pl.Expr]
+    raw_values: list[pl.Expr]
     problems: Sequence[tuple[pl.Expr, Problem]]
 
 
 def _checked_values(read: _ReadColumns, mapping: RowMapping) -> _CheckedValues:
     """Return the values of rows, with the conditions under which they are invalid."""
     numbers = []
-    kept = []
+    raw_values = []
     problems = list[tuple[pl.Expr, Problem]]()
     for index, (column, value) in enumerate(read.values):
         cell = pl.col(f"part {index}")
         if value.kind == "label":
-            kept.append(cell)
+            raw_values.append(cell)
             numbers.append(_code(cell, value.labels))
             continue
         number = cell.cast(pl.Float64, strict=False)
@@ -398,12 +398,13 @@ def _checked_values(read: _ReadColumns, mapping: RowMapping) -> _CheckedValues:
         if value.kind == "count":
             is_text = read.types[column] == pl.String
             set_aside = mapping.policies.quarantine is not None
-            number, whole = _count_of(cell, number, value.most, is_text, set_aside=set_aside)
-            problems.append((finite & ~whole, Problem.NO_COUNT))
-            finite &= whole
+            checked = _count_of(cell, number, value.most, is_text, set_aside=set_aside)
+            number = checked.number
+            problems.append((finite & ~checked.is_valid, Problem.NO_COUNT))
+            finite &= checked.is_valid
         numbers.append(pl.when(finite).then(number).otherwise(0.0))
-        kept.append(number)
-    return _CheckedValues(numbers, kept, problems)
+        raw_values.append(number)
+    return _CheckedValues(numbers, raw_values, problems)
 
 
 def _times(mapping: RowMapping, dtype: pl.DataType, kinds: str | None) -> pl.Expr:
@@ -447,10 +448,21 @@ def _numbers_of_cells(cell: pl.Expr, kinds: str | None) -> pl.Expr:
 _DIGITS_ALONE = r"^[0-9]+(?:\.0{1,2})?$"
 
 
+class _CheckedCount(NamedTuple):
+    """How many events each row adds, and whether its cell is a valid count."""
+
+    number: pl.Expr
+    is_valid: pl.Expr
+
+
 def _count_of(
     cell: pl.Expr, value: pl.Expr, most: int, written: bool, *, set_aside: bool
-) -> tuple[pl.Expr, pl.Expr]:
-    """Return how many events each row adds, and whether the row is in order.
+) -> _CheckedCount:
+    """Return how many events each row adds, and whether it is valid.
+
+    A valid count is a whole number in range, and a text has digits alone. If bad rows are set
+    aside, a count above ``most`` adds as much less as it is above, down to 0 from twice ``most``
+    on. Otherwise one event more would remove all events of its row from the sum.
 
     Args:
         cell: The cells.
@@ -458,19 +470,14 @@ def _count_of(
         most: The largest count.
         written: True if the cells are texts.
         set_aside: True if other rows are written to a file, and the run goes on without them.
-
-    Returns:
-        The count, and True for a whole number in range that is written with digits alone. If bad
-        rows are set aside, a count above ``most`` adds as much less as it is above, down to 0 from
-        twice ``most`` on. Otherwise one event more would remove all events of its row from the sum.
     """
     whole = value == value.floor()
     if written:
         whole &= cell.str.contains(_DIGITS_ALONE)
     if not set_aside:
-        return value, whole & value.is_between(0, most)
+        return _CheckedCount(value, whole & value.is_between(0, most))
     fading = pl.when(value > most).then(2 * most - value).otherwise(value)
-    return fading, whole & fading.is_between(0, most) & (value < 2 * most)
+    return _CheckedCount(fading, whole & fading.is_between(0, most) & (value < 2 * most))
 
 
 def with_total(rows: pl.DataFrame, mapping: RowMapping) -> pl.DataFrame:
@@ -496,7 +503,7 @@ def unread_marked(
 def parts_of_columns(mapping: RowMapping) -> Sequence[ValueColumn]:
     """Return what the statistic reads from each column of values."""
     if mapping.row_rule is None:
-        return mapping.kept
+        return mapping.value_columns_without_rule
     return [part for part in mapping.row_rule.parts if part.name != "by"]
 
 

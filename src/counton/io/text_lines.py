@@ -158,100 +158,114 @@ def _fault_of_line(line: bytes, width: int, form: CsvForm) -> str | None:
     return f"has {counted(fields, 'field')}, {difference} than the header"
 
 
-def _records(block: bytes, width: int, form: CsvForm) -> int:
-    """Return the number of records in a block; 0 if one may break the rules."""
+def _count_records_if_regular(block: bytes, width: int, form: CsvForm) -> int | None:
+    """Return the number of records in a block; None if one may break the rules."""
     begin = 0
     records = 0
     while begin < len(block):
         end = block.rfind(b"\n", begin, begin + _PART) + 1 or block.index(b"\n", begin) + 1
-        part = _records_of_part(block[begin:end], width, form)
-        if not part:
-            return 0
+        records_of_part = _count_records_of_part(block[begin:end], width, form)
+        if records_of_part is None:
+            return None
         begin = end
-        records = records + part
+        records += records_of_part
     return records
 
 
-def _records_of_part(block: bytes, width: int, form: CsvForm) -> int:
-    """Return the number of records in whole lines; 0 if one may break the rules.
+def _count_records_of_part(part: bytes, width: int, form: CsvForm) -> int | None:
+    """Return the number of records in whole lines; None if one may break the rules.
 
-    The separators and line ends outside quoted fields must follow each other as in the header.
+    Separators and line ends are delimiters. Delimiters outside quoted fields must follow each other
+    as in the header.
     """
-    between = ord(form.separator)
-    if width == 1 and (b"\n\n" in block or block.startswith(b"\n")):
-        return 0
-    byte_values = np.frombuffer(block, np.uint8)
-    marks = byte_values == between
-    marks |= byte_values == _LF
-    if b'"' in block:
-        quotes = byte_values == _QUOTE
-        signs = byte_values.compress(marks | quotes)
-        is_quoted = _quoted_signs(byte_values, quotes, marks, signs, between)
+    separator = ord(form.separator)
+    if width == 1 and (b"\n\n" in part or part.startswith(b"\n")):
+        return None
+    byte_values = np.frombuffer(part, np.uint8)
+    is_delimiter = byte_values == separator
+    is_delimiter |= byte_values == _LF
+    if b'"' in part:
+        is_quote = byte_values == _QUOTE
+        special = byte_values.compress(is_delimiter | is_quote)
+        is_quoted = _find_quoted(byte_values, is_quote, is_delimiter, special, separator)
         if is_quoted is None:
-            return 0
-        signs = signs.compress(~is_quoted)
+            return None
+        delimiters = special.compress(~is_quoted)
     else:
-        signs = byte_values.compress(marks)
-    if len(signs) % width:
-        return 0
-    lines = signs.reshape(-1, width)
-    good = (lines[:, :-1] == between).all() and (lines[:, -1] == _LF).all()
-    return len(lines) if good else 0
+        delimiters = byte_values.compress(is_delimiter)
+    if len(delimiters) % width:
+        return None
+    lines = delimiters.reshape(-1, width)
+    is_regular = (lines[:, :-1] == separator).all() and (lines[:, -1] == _LF).all()
+    return len(lines) if is_regular else None
 
 
-def _quoted_signs(
+def _find_quoted(
     byte_values: npt.NDArray[np.uint8],
-    quotes: npt.NDArray[np.bool_],
-    marks: npt.NDArray[np.bool_],
-    signs: npt.NDArray[np.uint8],
-    between: int,
+    is_quote: npt.NDArray[np.bool_],
+    is_delimiter: npt.NDArray[np.bool_],
+    special: npt.NDArray[np.uint8],
+    separator: int,
 ) -> npt.NDArray[np.bool_] | None:
-    """Return which signs belong to quoted fields; None if a field may break the rules.
+    """Return which special bytes belong to quoted fields; None if a field may break the rules.
 
     A quotation mark of an odd number opens a field, or follows the one before at once. One of an
     even number closes a field, or another follows at once.
 
     Args:
         byte_values: whole lines.
-        quotes: which bytes are quotation marks.
-        marks: which bytes are separators or line ends.
-        signs: the bytes that are one or the other.
-        between: the separator.
+        is_quote: which bytes are quotation marks.
+        is_delimiter: which bytes are separators or line ends.
+        special: all quotation marks, separators and line ends, in their order.
+        separator: the separator.
     """
-    are_quotes: npt.NDArray[np.bool_] = signs == _QUOTE
-    if _stand_around_fields(quotes, marks, are_quotes):
-        return are_quotes
-    places = np.flatnonzero(quotes)
+    special_is_quote: npt.NDArray[np.bool_] = special == _QUOTE
+    if _enclose_plain_fields(is_quote, is_delimiter, special_is_quote):
+        return special_is_quote
+    places = np.flatnonzero(is_quote)
     if len(places) % 2:
         return None
     before_openings = byte_values[places[::2] - 1]  # before the first byte is the last one, a LF
     after_closings = byte_values[places[1::2] + 1]
     for neighbours in (before_openings, after_closings):
-        allowed = (neighbours == between) | (neighbours == _LF) | (neighbours == _QUOTE)
+        allowed = (neighbours == separator) | (neighbours == _LF) | (neighbours == _QUOTE)
         if not allowed.all():
             return None
-    is_inside: npt.NDArray[np.bool_] = (np.cumsum(are_quotes, dtype=np.uint8) & 1).view(np.bool_)
-    if (signs[is_inside] == _LF).any():
+    quotes_so_far = np.cumsum(special_is_quote, dtype=np.uint8)  # modulo 256: odd stays odd
+    is_inside: npt.NDArray[np.bool_] = (quotes_so_far & 1).view(np.bool_)
+    if (special[is_inside] == _LF).any():
         return None
-    return is_inside | are_quotes
+    return is_inside | special_is_quote
 
 
-def _stand_around_fields(
-    quotes: npt.NDArray[np.bool_], marks: npt.NDArray[np.bool_], are_quotes: npt.NDArray[np.bool_]
+def _enclose_plain_fields(
+    is_quote: npt.NDArray[np.bool_],
+    is_delimiter: npt.NDArray[np.bool_],
+    special_is_quote: npt.NDArray[np.bool_],
 ) -> bool:
-    """Return True if each quotation mark is the first or last byte of a field whose other end has
-    one, and if no field has more, or a separator or line end between them.
+    """Return True if each quoted field has two quotation marks, at its ends, and no delimiter.
 
-    Each must be beside a separator or line end, so at most two are in a row among all these signs:
-    the one in the middle of three would be beside none. Half as many pairs as marks: all are pairs.
-    ``are_quotes`` says which of all signs are quotation marks.
+    This is the usual case, and quick to check. Two conditions together ensure it:
+
+    1. Each quotation mark has a delimiter beside it. So no three quotation marks follow each other
+       among the special bytes: the second would have no delimiter beside it.
+    2. Among the special bytes, there are half as many pairs of neighbouring quotation marks as
+       quotation marks. Since no three follow each other, each is then in exactly one pair.
+
+    No delimiter stands between the two of a pair. So one stands before the first, and one after the
+    second.
+
+    Args:
+        is_quote: which bytes are quotation marks.
+        is_delimiter: which bytes are separators or line ends.
+        special_is_quote: which of the special bytes (both of these kinds) are quotation marks.
     """
-    pairs = np.count_nonzero(are_quotes[1:] & are_quotes[:-1])
-    if 2 * pairs != np.count_nonzero(are_quotes):
+    pairs = np.count_nonzero(special_is_quote[1:] & special_is_quote[:-1])
+    if 2 * pairs != np.count_nonzero(special_is_quote):
         return False
-    next_to_mark = np.ones_like(marks)  # the first byte begins a field, the last one is a line end
-    next_to_mark[1:-1] = marks[2:] | marks[:-2]
-    return not (quotes > next_to_mark).any()
+    beside_delimiter = np.ones_like(is_delimiter)  # the text begins a field, and ends with a LF
+    beside_delimiter[1:-1] = is_delimiter[2:] | is_delimiter[:-2]
+    return not (is_quote > beside_delimiter).any()
 
 
 def other_separator(header: bytes) -> str | None:
@@ -297,7 +311,8 @@ def csv_pieces(
             first = 2
             if not block:
                 continue
-        if rows := _records(block, len(names), form):
+        rows = _count_records_if_regular(block, len(names), form)
+        if rows is not None:
             try:
                 frame = parse(block, rows)
             except pl.exceptions.ComputeError:  # bytes that are no UTF-8

@@ -72,7 +72,7 @@ class RunResult:
         until: windows that ended by this time are released, in microseconds since 1970; of a
             single table, the time means nothing.
         release: all that the stream has released.
-        spent: what the ledger has for the protected unit, by kind of neighbours, in sentences.
+        spent: lines on the total privacy loss of each kind of unit of the state, if it has several.
         counts: exact numbers of rows, for the operator.
         column_names: names of the columns of the rows of a new stream; else none.
         is_duplicate_input: whether all files were counted by earlier runs.

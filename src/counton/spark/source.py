@@ -20,7 +20,7 @@ from counton.base.errors import InvalidInputError
 from counton.base.private import Private
 from counton.io.aggregation import (
     candidates,
-    labels_of,
+    group_names_of,
     merge_sums,
     pick_rows,
     sums_of_part,
@@ -43,9 +43,11 @@ _HALVES: Final = -(2**62)
 _ROWS = 2**18
 _BYTES = 2**26
 #: Number of cells from which the sums of several chunks are added up.
-_SUM_COLUMNSS = 2**20
+_MANY_SUMS = 2**20
 _BLOB = pl.Schema({"kind": pl.String, "packed": pl.Binary})
-_SUM_COLUMNS = pl.Schema({"code": pl.Int64, "label": pl.String, "rows": pl.Int64, "us": pl.Int64})
+_SUM_COLUMNS = pl.Schema(
+    {"code": pl.Int64, "group_name": pl.String, "rows": pl.Int64, "us": pl.Int64}
+)
 
 
 class SparkRows(InputPart):
@@ -64,7 +66,7 @@ class SparkRows(InputPart):
         self._empty = EventFrame(_empty(frame))
         self._digest: str | None = None
         self._columns: tuple[str, ...] = ()
-        self.by_label: pl.DataFrame | None = None
+        self.by_group_name: pl.DataFrame | None = None
         #: Sums of rows that `SparkSource.assign_rows` has found in its pass.
         self.beside: pl.DataFrame | None = None
 
@@ -187,15 +189,15 @@ class SparkSource(RemoteRows):
     def cells(self, mapping: RowMapping, domain: Sequence[str] | None) -> Private[pl.DataFrame]:
         if mapping.unlisted_groups == "discover":
             return Private(
-                with_group_index(self._sums_by_label(mapping), domain or (), mapping.row_rule)
+                with_group_index(self._sums_by_group_name(mapping), domain or (), mapping.row_rule)
             )
         sums = self._rows.beside
         self._rows.beside = None
         return Private(self._sum_rows(mapping, domain) if sums is None else sums)
 
     @override
-    def labels(self, mapping: RowMapping) -> Private[pl.DataFrame]:
-        return Private(labels_of(self._sums_by_label(mapping), mapping))
+    def group_names(self, mapping: RowMapping) -> Private[pl.DataFrame]:
+        return Private(group_names_of(self._sums_by_group_name(mapping), mapping))
 
     @override
     def assign_rows(
@@ -232,11 +234,11 @@ class SparkSource(RemoteRows):
         frame = select(self._rows.spark, columns)
         return Private(_collect(frame, make_batches, schema, most=most))
 
-    def _sums_by_label(self, mapping: RowMapping) -> pl.DataFrame:
-        """Return sums by window and label, once: a second pass over the frame could differ."""
-        if self._rows.by_label is None:
-            self._rows.by_label = self._sum_rows(mapping, None)
-        return self._rows.by_label
+    def _sums_by_group_name(self, mapping: RowMapping) -> pl.DataFrame:
+        """Return sums by window and group name, once: a second pass over the frame could differ."""
+        if self._rows.by_group_name is None:
+            self._rows.by_group_name = self._sum_rows(mapping, None)
+        return self._rows.by_group_name
 
     def _sum_rows(self, mapping: RowMapping, domain: Sequence[str] | None) -> pl.DataFrame:
         from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
@@ -259,7 +261,7 @@ class SparkSource(RemoteRows):
             hashed,
             partial(_cells, work, schema),
             schema,
-            lambda parts: parts.groupBy("code", "label").agg(*sums),
+            lambda parts: parts.groupBy("code", "group_name").agg(*sums),
         )
         self._rows.read(columns, collected.filter(pl.col("code") < _HALVES).select("code", "rows"))
         # A total that is null exceeds int64; its magnitude shows this too.
@@ -510,7 +512,7 @@ def _cells(
             frames.append(sums_of_part(work.rows(rows), work.mapping, work.domain, counts))
         else:
             frames.append(sums_of_part(work.rows(hashes.add(chunk)), work.mapping, work.domain))
-        if sum(len(frame) for frame in frames) > max(_SUM_COLUMNSS, 2 * len(frames[0])):
+        if sum(len(frame) for frame in frames) > max(_MANY_SUMS, 2 * len(frames[0])):
             frames = [merge_sums(frames)]
     halves = pl.concat([schema.to_frame(), hashes.halves()], how="diagonal")
     yield from _batches(pl.concat([merge_sums(frames), halves]), schema)
@@ -524,7 +526,7 @@ def _candidates(work: _Work, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.R
         rows, cells = candidates(work.rows(hashes.add(chunk)), work.mapping, work.domain)
         frames.append(cells)
         yield from _packing("rows", rows)
-        if sum(len(frame) for frame in frames) > max(_SUM_COLUMNSS, 2 * len(frames[0])):
+        if sum(len(frame) for frame in frames) > max(_MANY_SUMS, 2 * len(frames[0])):
             frames = [merge_sums(frames)]
     if frames:
         yield from _packing("cells", merge_sums(frames))

@@ -7,7 +7,7 @@ import secrets
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -249,6 +249,14 @@ class Stream(JournalReader, Closing):
                 with database.transaction(write=True) as connection:
                     guard = RollbackGuard(database, connection, rollback_guard)
                     guard.keep(connection)
+                    ledger_rows.lock(connection)
+                    stream_rows.refuse_existing_stream(connection, database, name)
+                    # This precedes the first release, and no noise depends on the name of a unit.
+                    counter.design = stream_rows.with_unit(
+                        ledger_rows.spent_units_in(connection),
+                        counter.design,
+                        ledger_rows.defining_options_in(stored_facts.values()),
+                    )
                     row = stream_rows.insert_stream(
                         connection, database, counter, noise_key, stored_facts
                     )
@@ -383,7 +391,7 @@ class Stream(JournalReader, Closing):
         with self._turn.take():
             array = number_array(xs, "inputs", _SHAPED)
             totals = self._committed_counter().design.contribution.grid_total(array)
-            return self._answer_or_release(CommitInput(totals), first_step)
+            return self._answer_or_release(totals, first_step)
 
     def commit(
         self, commit_input: Private[CommitInput], commit_hook: CommitHook | None = None
@@ -406,9 +414,10 @@ class Stream(JournalReader, Closing):
         """
         with self._turn.take():
             content = reveal(commit_input)
-            if content.inputs is not None:
-                return self._answer_or_release(content, None, commit_hook)
             counter = self._committed_counter()
+            if content.inputs is not None:
+                self._check_shape(content.inputs, counter.design)
+                return self._release_new_steps(counter, content.inputs, content, commit_hook)
             self._write_transaction(
                 _Transaction(
                     counter=counter, journal_rows=(), commit_input=content, commit_hook=commit_hook
@@ -526,15 +535,14 @@ class Stream(JournalReader, Closing):
                 self._counter_at_commit = stream_rows.load_counter(row, self._key, self._strategy)
             return self._counter_at_commit
 
-    def _answer_or_release(
-        self,
-        commit_input: CommitInput,
-        first_step: int | None,
-        commit_hook: CommitHook | None = None,
-    ) -> Releases:
-        """Answer steps that were released from the journal, and release the new ones."""
+    def _answer_or_release(self, grid: NDArray[np.int64], first_step: int | None) -> Releases:
+        """Answer steps that were released from the journal, and release the new ones.
+
+        Args:
+            grid: exact inputs of the steps.
+            first_step: number of the first one; None: the first that is not released.
+        """
         counter = self._committed_counter()
-        grid = cast("NDArray[np.int64]", commit_input.inputs)
         self._check_shape(grid, counter.design)
         following = self.step + 1
         remedy = f"release the steps of stream {self.name!r} before it first"
@@ -542,10 +550,10 @@ class Stream(JournalReader, Closing):
         first = check_integer("first step", first, 1, following, remedy)
         n_known = min(len(grid), self.step + 1 - first)
         if not n_known:
-            return self._release_new_steps(counter, grid, commit_input, commit_hook)
+            return self._release_new_steps(counter, grid, CommitInput(), None)
         values = self._released_values(first, grid[:n_known], counter.design)
         if n_known < len(grid):
-            fresh = self._release_new_steps(counter, grid[n_known:], commit_input, commit_hook)
+            fresh = self._release_new_steps(counter, grid[n_known:], CommitInput(), None)
             values = np.concatenate([values, fresh.values])
         return Releases(range(first, first + len(grid)), values, counter.design)
 

@@ -170,6 +170,19 @@ def check_length(name: str) -> None:
         )
 
 
+def refuse_existing_stream(connection: Connection, database: Database, name: str) -> None:
+    """Refuse the name of a stream that the state has.
+
+    Raises:
+        StreamMismatchError: the stream exists.
+    """
+    if public_row(connection, name) is not None:
+        raise StreamMismatchError(
+            f"state {database.label} has a stream {name!r} already: continue it (run the same "
+            f"command again, or Stream.open), or choose another name"
+        )
+
+
 def insert_stream(
     connection: Connection,
     database: Database,
@@ -180,22 +193,19 @@ def insert_stream(
     """Create a stream's database row, and enter its guarantee in the ledger, the record of spent
     privacy loss.
 
+    Args:
+        connection: a transaction that holds the lock of the ledger.
+        database: the state, which has no stream of this name.
+        counter: the counter, whose design has the ledger's name of its unit (`with_unit`).
+        key: the key of the stream.
+        public_facts: what anybody may know of the stream.
+
     Raises:
-        StateError: the stream exists.
         BudgetExceededError: the guarantee goes beyond the limit.
-        InvalidInputError: the kind of protected unit is unclear.
     """
-    name = counter.design.name
-    ledger_rows.lock(connection)
-    if public_row(connection, name) is not None:
-        raise StreamMismatchError(
-            f"state {database.label} has a stream {name!r} already: continue it (run the same "
-            f"command again, or Stream.open), or choose another name"
-        )
-    # This precedes the first release, and no noise depends on the name of a unit.
-    options = ledger_rows.defining_options_in(json.loads(public_facts.text))
-    counter.design = with_unit(ledger_rows.spent_units_in(connection), counter.design, options)
     design = counter.design
+    name = design.name
+    options = ledger_rows.defining_options_in(json.loads(public_facts.text))
     window = (design.statistic or {}).get("window")
     unit = ledger_rows.unit_name_in_ledger(design.contribution.unit, options, window)
     spend = LedgerEntry(name, design.guarantee, unit, design.contribution.relation)
@@ -225,7 +235,11 @@ def insert_stream(
 def with_unit(
     spent_units: Iterable[ledger_rows.SpentUnit], design: Design, options: Mapping[str, object]
 ) -> Design:
-    """Return a new stream's design with the ledger's name of its protected unit."""
+    """Return a new stream's design with the ledger's name of its protected unit.
+
+    Raises:
+        InvalidInputError: the kind of protected unit is unclear.
+    """
     contribution_unit = default = design.contribution.unit
     stated_unit = None if contribution_unit == ANY_UNIT else contribution_unit
     if design.statistic is not None:

@@ -306,7 +306,8 @@ def tree_strategy_for(
     >>> [variance.round(5).tolist() for variance in joint_distribution.variances]
     [[1.0], [1.0, 1.0, 1.0]]
     """
-    # Weights are integers, rounded towards accuracy.
+    # For each level alpha: how much the differences of siblings add to the variance that children
+    # have from their parent (`HierarchyDistribution.variances`), so that all attain their target.
     variance = np.array([targets[0]])
     spreads: list[Floats] = []
     for level, children in enumerate(tree.children[:-1]):
@@ -343,6 +344,7 @@ def tree_strategy_for(
         )
     own_weights = []
     shared = []
+    # Weights are integers, rounded towards accuracy.
     for part, children in zip(inverse, tree.children[:-1], strict=True):
         p = np.ceil(scale * part).astype(np.int64)
         p += np.where(children == 2, p & 1, 0)  # a pair is measured as r (X_1 - X_2), p = 2 r

@@ -27,10 +27,6 @@ from counton.base.wording import counted
 from counton.run.spec.terms import RunOptions
 from counton.windowing.windows import Windows
 
-#: Most windows without a row, one after the other, that a run releases.
-MAX_EMPTY_WINDOWS = 2
-#: The same if a job states which windows its input covers: then each such window may be a hole.
-MAX_EMPTY_WINDOWS_OF_LOOKBACK = 0
 #: Largest number of periods, or of windows, that a message names.
 _MOST_NAMED = 5
 

@@ -201,7 +201,7 @@ class PlannedSteps:
 
     def _sums_of_versions(self, steps: range, versions: int) -> NDArray[np.int64]:
         """Return what each step adds to each sum of each version: ``(steps, versions, sums)``."""
-        due = self.totals.filter(is_due()).with_columns(counting_step=self.counting_step())
+        due = self.totals.filter(is_due()).with_columns(counting_step=self._counting_step_of_rows())
         is_counted = pl.col("counting_step").is_between(steps.start, steps.stop, closed="left")
         due = due.filter(is_counted)
         counting_step = due["counting_step"].to_numpy()
@@ -257,7 +257,7 @@ class PlannedSteps:
             released_together = [_window]
         else:
             size = (_seen_total - _counted_total).abs()
-            released_together = [self.counting_step()] if one_step_alone else []
+            released_together = [self._counting_step_of_rows()] if one_step_alone else []
         n_accumulators = self.measurement.n_accumulators
         accumulator = pl.col("cell") % n_accumulators
         sizes = self.totals.with_columns(size=size, accumulator=accumulator)
@@ -280,15 +280,15 @@ class PlannedSteps:
             return None
         return self.rows.late_row_stats(self.arrivals_before, self.counts, self.measurement)
 
-    def counting_step(self) -> pl.Expr:
-        """The step that counts a row: that of its own window, or the next one for a late row."""
+    def _counting_step_of_rows(self) -> pl.Expr:
+        """Return the step that counts a row: that of its window, or the next one if it is late."""
         return counting_step(_window, self.span.released).alias("counting_step")
 
 
 def _is_counted_by(steps: range) -> pl.Expr:
     """Return whether the rows of a window are counted once these steps are released.
 
-    So are those of the windows of the steps, and late ones, which the first step counts.
+    Late rows lie below the first step, so one comparison covers them.
     """
     return _window < steps.stop if steps else pl.lit(value=False)
 

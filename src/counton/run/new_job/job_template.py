@@ -23,7 +23,6 @@ from counton.job.messages import parse_options
 from counton.job.option_fields import section_of
 from counton.job.statistics import CountJob
 from counton.job.values import LATEST_ROW, NOW, QUARANTINE
-from counton.run.counting.missing_rows import MAX_EMPTY_WINDOWS
 from counton.run.new_job.column_contents import TimeColumn
 from counton.run.new_job.count_columns import columns_named_as_counts
 from counton.run.new_job.default_paths import (
@@ -37,6 +36,7 @@ from counton.run.new_job.input_preview import FirstLook as FirstLook
 from counton.run.new_job.input_preview import look_at as look_at
 from counton.run.plan_job import PlannedJob, planned_job
 from counton.run.spec.parsing import parse_run
+from counton.run.spec.terms import MAX_EMPTY_WINDOWS
 from counton.run.windows.covered_windows import covered_windows
 from counton.run.windows.due_windows import EndedWindows
 from counton.state.database import parse_address, state_file

@@ -128,8 +128,8 @@ def _read_found_groups(
     design = stream.design
     sums_of_group = metadata.cells.compared.n_cells
     steps = range(1, stream.step + 1)
-    values_of_step = max(1, len(names) * sums_of_group * design.strategy.facts.versions)
-    size = max(1, _VALUES_AT_A_TIME // values_of_step)
+    n_values_of_step = max(1, len(names) * sums_of_group * design.strategy.facts.versions)
+    size = max(1, _VALUES_AT_A_TIME // n_values_of_step)
     chunks = [steps[begin : begin + size] for begin in range(0, len(steps), size)]
 
     @lru_cache(maxsize=1)

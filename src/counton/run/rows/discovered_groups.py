@@ -72,7 +72,7 @@ def find_group_names(
         names_before: the names that the state has.
     """
     if isinstance(source, RemoteRows):
-        names = reveal(source.labels(mapping))
+        names = reveal(source.group_names(mapping))
     else:
         is_inside = pl.col("window").is_between(1, mapping.windows.steps)
         rows = assign_rows(source, mapping).filter(is_inside & pl.col("group").is_not_null())

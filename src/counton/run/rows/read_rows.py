@@ -17,11 +17,7 @@ from counton.run.rows.uncounted_files import (
     leave_out_counted_files,
     recognise_files,
 )
-from counton.run.rows.window_sums import (
-    WindowSums,
-    aggregate_rows,
-    columns_of,
-)
+from counton.run.rows.window_sums import RowReading, WindowSums, aggregate_rows, columns_of
 from counton.run.spec.terms import NewRows, SnapshotRecognition
 from counton.windowing.groups import GroupNames
 
@@ -82,15 +78,15 @@ def _read_sums(
     def make_buffer(mapping: RowMapping, groups: GroupNames | None) -> RowBuffer | None:
         return _make_buffer(prepared, mapping, groups)
 
-    return aggregate_rows(
-        spec,
-        prepared.options,
-        source=source,
+    reading = RowReading(
+        spec=spec,
+        options=prepared.options,
         now=prepared.now,
         kept_names=state.names_of_groups if spec.discovers_groups else (),
         make_buffer=make_buffer,
         watch=None if progress is no_progress else row_watcher(progress),
     )
+    return aggregate_rows(reading, source)
 
 
 def _make_buffer(

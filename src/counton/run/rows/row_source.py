@@ -131,8 +131,8 @@ def open_rows_of_new_stream(job: Job, rows: object) -> Source | None:
     This comes before the stream is planned: a misspelt column would make other messages wrong.
 
     Returns:
-        The rows; None if they cannot be opened, which is reported once the stream is planned, or
-        if they are the result of a query, which is asked when its moments are known.
+        The rows; None if `open_rows` opens them once the stream is planned. It then reports why
+        rows cannot be opened, asks a query whose moments are known, and takes a `Source` as it is.
 
     Raises:
         InvalidInputError: a column is missing that an option names, or the groups were read from

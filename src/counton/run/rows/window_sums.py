@@ -79,60 +79,63 @@ def row_mapping(spec: StreamSpec, options: RunOptions) -> RowMapping:
     )
 
 
-def aggregate_rows(
-    spec: StreamSpec,
-    options: RunOptions,
-    source: Private[Source],
-    now: datetime,
-    kept_names: tuple[str, ...],
-    make_buffer: MakeBuffer,
-    watch: Callable[[int], None] | None = None,
-) -> Private[WindowSums]:
-    """Read all rows, and add them up by window and group.
+@dataclass(frozen=True, repr=False)
+class RowReading:
+    """How a run reads its rows.
 
-    Args:
-        source: the rows.
+    Attributes:
+        spec: the specification of the stream.
+        options: the options of the run.
         now: the current time.
         kept_names: names of groups that the state has.
         make_buffer: function that returns a buffer of the rows, if those that count are chosen.
         watch: function that is told numbers of rows as they are read.
+    """
+
+    spec: StreamSpec
+    options: RunOptions
+    now: datetime
+    kept_names: tuple[str, ...]
+    make_buffer: MakeBuffer
+    watch: Callable[[int], None] | None = None
+
+    def add_up(self, rows: Source) -> WindowSums:
+        """Read all rows, and add them up by window and group.
+
+        Raises:
+            UnreadableRowError: a row cannot be read, and was not set aside.
+            InvalidInputError: a row cannot be counted, and no option says what to do with it.
+        """
+        mapping = row_mapping(self.spec, self.options)
+        groups = self.spec.terms.groups.names
+        names = None
+        if self.spec.discovers_groups:
+            names = find_group_names(rows, mapping, self.kept_names)
+            groups = names.all
+        buffer = self.make_buffer(mapping, groups)
+        counted = reveal(sum_rows(rows, mapping, groups, bound=buffer, watch=self.watch))
+        numbers = _row_numbers(rows, mapping, self.spec, counted)
+        if buffer is not None:
+            numbers = replace(numbers, users_like_missing=buffer.users_like_missing())
+        times = _times_of(counted, self.now, more_follow=rows.may_grow)
+        if counted.rows and counted.newest is None:
+            times = replace(times, why_none_counts=why_none_counts(rows, mapping))
+        return WindowSums(counted.cells, times, numbers, names, buffer)
+
+
+def aggregate_rows(reading: RowReading, source: Private[Source]) -> Private[WindowSums]:
+    """Read all rows, and add them up by window and group.
 
     Raises:
         InvalidInputError: a row cannot be counted, and no option says what to do with such rows.
     """
-    mapping = row_mapping(spec, options)
     rows = reveal(source)
     try:
-        sums = _add_up(rows, mapping, spec, now, kept_names, make_buffer, watch)
+        sums = reading.add_up(rows)
     except UnreadableRowError:  # read the others again, if such rows are set aside
-        rows = rows.sift(mapping.columns.names, options.policies.unread)
-        sums = _add_up(rows, mapping, spec, now, kept_names, make_buffer, watch)
+        columns = columns_of(reading.spec).names
+        sums = reading.add_up(rows.sift(columns, reading.options.policies.unread))
     return Private(sums)
-
-
-def _add_up(
-    rows: Source,
-    mapping: RowMapping,
-    spec: StreamSpec,
-    now: datetime,
-    kept_names: tuple[str, ...],
-    make_buffer: MakeBuffer,
-    watch: Callable[[int], None] | None,
-) -> WindowSums:
-    groups = spec.terms.groups.names
-    names = None
-    if spec.discovers_groups:
-        names = find_group_names(rows, mapping, kept_names)
-        groups = names.all
-    buffer = make_buffer(mapping, groups)
-    counted = reveal(sum_rows(rows, mapping, groups, bound=buffer, watch=watch))
-    numbers = _row_numbers(rows, mapping, spec, counted)
-    if buffer is not None:
-        numbers = replace(numbers, users_like_missing=buffer.users_like_missing())
-    times = _times_of(counted, now, more_follow=rows.may_grow)
-    if counted.rows and counted.newest is None:
-        times = replace(times, why_none_counts=why_none_counts(rows, mapping))
-    return WindowSums(counted.cells, times, numbers, names, buffer)
 
 
 def _row_numbers(

@@ -36,7 +36,6 @@ from counton.privacy.contribution import unit_without_period
 from counton.privacy.guarantees import guarantee_from
 from counton.results.metadata import period_anew
 from counton.results.release import ChartWords
-from counton.run.counting.missing_rows import MAX_EMPTY_WINDOWS, MAX_EMPTY_WINDOWS_OF_LOOKBACK
 from counton.run.spec.statistic_parsing import (
     normal_domain,
     normal_options,
@@ -44,6 +43,8 @@ from counton.run.spec.statistic_parsing import (
     parse_statistic,
 )
 from counton.run.spec.terms import (
+    MAX_EMPTY_WINDOWS,
+    MAX_EMPTY_WINDOWS_OF_LOOKBACK,
     CountedEvent,
     Declared,
     Discovered,

@@ -39,6 +39,12 @@ from counton.strategies.workloads import Decayed, RecentWorkload, sums_of_last_s
 from counton.windowing.groups import GroupNames
 from counton.windowing.windows import RevisableWindows, SingleTableWindow, Windows, revisions_in
 
+#: Default of ``max-empty-windows``: most windows without a row, one after the other, that a run
+#: releases.
+MAX_EMPTY_WINDOWS = 2
+#: The same if a job states which windows its input covers: then each such window may be a hole.
+MAX_EMPTY_WINDOWS_OF_LOOKBACK = 0
+
 
 # ------------------------------------------------------------------------------------- statistic
 @dataclass(frozen=True)

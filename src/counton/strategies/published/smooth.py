@@ -333,7 +333,7 @@ class SmoothBinary(StreamStrategy):
             low_bits = range(_LOW_BITS)
             cut = prefixes.only(part)
             released[leaves] = self._add_bits(field, rank, cut, sums[part], low_bits)[1]
-        self._add_low_bits(
+        self._write_leaf_noise(
             field,
             ranks.start + begin,
             prefixes.zeros[inner],
@@ -342,7 +342,7 @@ class SmoothBinary(StreamStrategy):
         )
         return released
 
-    def _add_low_bits(
+    def _write_leaf_noise(
         self,
         field: NodeNoise,
         rank: int,

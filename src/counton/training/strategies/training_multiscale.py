@@ -337,7 +337,7 @@ def _search_weights(
     same = (at[:, None] - at) % schedule.apart == 0
     outer = shares[:, None] * shares
 
-    def value(logs: Floats) -> tuple[float, Floats]:
+    def log_variance_and_gradient(logs: Floats) -> tuple[float, Floats]:
         weights = np.exp(np.concatenate([[0.0], logs]))
         covariance = _covariance(steps, tuple(weights.tolist()))
         solved = cho_solve(cho_factor(covariance), totals)
@@ -363,5 +363,7 @@ def _search_weights(
         return math.log(total), np.array(gradient) / total
 
     begin = np.log(np.array(start[1:])) - math.log(start[0])
-    _, logs = descend(value, begin, [(-6.0, 4.0)] * len(begin), maxiter=40, ftol=1e-9)
+    _, logs = descend(
+        log_variance_and_gradient, begin, [(-6.0, 4.0)] * len(begin), maxiter=40, ftol=1e-9
+    )
     return (1.0, *on_grid(np.exp(logs)).tolist())
