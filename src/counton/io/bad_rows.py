@@ -469,11 +469,11 @@ def _unlisted_groups(
         domain: the listed groups.
     """
     first_rows = collect(source, rows.group_by("group").agg(pl.col("row").min())).sort("group")
-    found = first_rows["group"].to_list()
-    more = f" and {len(found) - _SHOWN:,} more" if len(found) > _SHOWN else ""
+    unlisted_names = first_rows["group"].to_list()
+    more = f" and {len(unlisted_names) - _SHOWN:,} more" if len(unlisted_names) > _SHOWN else ""
     return _UnlistedNames(
         subject=f"groups in column {mapping.columns.group!r}",
-        names=", ".join(shown_beside(name, domain) for name in found[:_SHOWN]) + more,
+        names=", ".join(shown_beside(name, domain) for name in unlisted_names[:_SHOWN]) + more,
         first_row=int(first_rows["row"].min()),  # type: ignore[arg-type]
     )
 
