@@ -167,8 +167,8 @@ def find_times(column: pl.Series, *, is_stated: bool = False) -> TimeColumn | No
 
 def _offset_of(texts: Iterable[str]) -> str | None:
     """Return the first offset of texts of times that is not UTC; None if there is none."""
-    found = (_NUMBERS_OF_OFFSET.search(text.strip()) for text in texts)
-    return _other_than_utc(match.group() for match in found if match)
+    matches = (_NUMBERS_OF_OFFSET.search(text.strip()) for text in texts)
+    return _other_than_utc(match.group() for match in matches if match)
 
 
 def _other_than_utc(zones: Iterable[str | None]) -> str | None:
