@@ -206,7 +206,7 @@ def test_init_notes_column_that_may_hold_counts(
 ) -> None:
     rows = [f"time,site,{column}", "2024-03-01T09:12Z,bridge,17", "2024-03-02T09:12Z,bridge,4"]
     (loans / "passages.csv").write_text("\n".join(rows) + "\n")
-    note = f"each row is counted once. If column {column!r} has the number of events of a row"
+    note = f"each counted row is one event. If column {column!r} has the number of events of a row"
     assert (note in init("passages.csv").err) == noticed
     words = ["release", "count", "passages.csv", "--time", "time", "--every", "1d", "--start",
              "2024-03-01", "--windows", "9", "--epsilon", "1"]  # fmt: skip

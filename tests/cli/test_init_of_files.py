@@ -405,13 +405,13 @@ def test_init_names_columns_that_may_hold_counts(
     ]
     _, said = job_of_file("bikes.csv", written("day,site_id,passed", rows))
     assert (
-        "each row is counted once. If a column of integers (passed) has the number of events"
+        "each counted row is one event. If a column of integers (passed) has the number of events"
         in said
     )
     _, said = job_of_file(
         "visits.csv", written("day,page,age", [["2024-03-01", "home", 40]] * 9), "--force"
     )
-    assert "each row is counted once" not in said
+    assert "each counted row is one event" not in said
 
 
 def test_init_reads_stated_column_of_numbers_as_epoch(

@@ -213,7 +213,7 @@ def test_a_plan_saves_a_command_to_which_lines_are_added(command: str, place: Wo
 
 
 def test_run_prints_date_of_job_file_that_ends_stream(file: Path, place: Workplace) -> None:
-    said = "the job file says until = 2024-03-04, so no run releases a later window"
+    said = "the job file says until = 2024-03-04, so runs without --until release no later window"
     for _ in range(2):
         done = place.plain("run", str(file))
         assert (done.code, done.out.count(said)) == (0, 2)

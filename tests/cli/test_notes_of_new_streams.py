@@ -26,7 +26,7 @@ GROUPS_NOTE = (
     "by time, then by the group's name, and the numbers of the other groups are too low. To count "
     "each user in every group, set once-per-window = true and max-contributions = 3 in the job file"
 )
-COUNT_NOTE = "each row is counted once. If column 'visits' has the number of events of a row"
+COUNT_NOTE = "each counted row is one event. If column 'visits' has the number of events of a row"
 
 
 @pytest.fixture

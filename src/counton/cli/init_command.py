@@ -191,8 +191,8 @@ def _print_facts(look: FirstLook, job: CountJob, unanswered: Collection[str]) ->
     if note is None and facts.counts and job.count_column is None:
         shown = ", ".join(facts.counts[:_SHOWN_COLUMNS])
         note = (
-            f"each row is counted once. If a column of integers ({shown}) has the number of events "
-            f"of a row, name it: --count-column {facts.counts[0]}"
+            f"each counted row is one event. If a column of integers ({shown}) has the number of "
+            f"events of a row, name it: --count-column {facts.counts[0]}"
         )
     if note is not None:
         console.write_line(f"note: {note}")
@@ -222,8 +222,11 @@ def _print_facts(look: FirstLook, job: CountJob, unanswered: Collection[str]) ->
         )
     if facts.first is not None and facts.newest is not None and "start" in unanswered:
         rows = "rows" if look.has_all_rows else "first rows"
+        has_offsets = any(column.offset is not None for column in look.times)
+        zone = " (UTC)" if has_offsets and job.timezone is None else ""
         console.write_line(
-            f"{CONFIDENTIAL}: the {rows} are from {facts.first:%Y-%m-%d} to {facts.newest:%Y-%m-%d}"
+            f"{CONFIDENTIAL}: the {rows} are from {facts.first:%Y-%m-%d} to "
+            f"{facts.newest:%Y-%m-%d}{zone}"
         )
 
 

@@ -333,8 +333,8 @@ def _tell_date_in_file(job: Job, report: dict[str, object], *, is_silent: bool) 
     report["until_in_file"] = date
     if not is_silent:
         Console().write_line(
-            f"the job file says until = {date}, so no run releases a later window: take that line "
-            "out to go on"
+            f"the job file says until = {date}, so runs without --until release no later window: "
+            "take that line out to go on"
         )
 
 

@@ -497,7 +497,7 @@ def count_column_note(column_names: Collection[str], job: Job) -> str | None:
     >>> from counton.job.statistics import CountJob
     >>> job = CountJob(events="rides.csv", time="at", group_by="site", privacy_unit="car")
     >>> print(count_column_note(["at", "site", "count"], job))
-    each row is counted once. If column 'count' has the number of events of a row, set
+    each counted row is one event. If column 'count' has the number of events of a row, set
     --count-column count (in a job file: count-column = "count")
     >>> [count_column_note(["at", name], job) is None for name in ("rides", "bus_count", "who")]
     [False, False, True]
@@ -509,8 +509,8 @@ def count_column_note(column_names: Collection[str], job: Job) -> str | None:
         return None
     column = candidates[0]
     return (
-        f"each row is counted once. If column {column!r} has the number of events of a row, set "
-        f"--count-column {column} (in a job file: count-column = {json.dumps(column)})"
+        f"each counted row is one event. If column {column!r} has the number of events of a row, "
+        f"set --count-column {column} (in a job file: count-column = {json.dumps(column)})"
     )
 
 

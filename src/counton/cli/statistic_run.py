@@ -253,7 +253,10 @@ def _print_screen(console: Console, result: RunResult, state: str) -> None:
     for table in screen.tables:
         console.write_table(table)
     if screen.left_out:
-        console.write_line(f"Shown: {screen.left_out}. All: counton export {state}")
+        stream = shlex.quote(result.name)
+        console.write_line(
+            f"Shown: {screen.left_out}. All: counton export {state} --stream {stream} --output FILE"
+        )
     for note in screen.notes:
         console.write_line(note)
 
@@ -288,7 +291,10 @@ def _what_names_state(names: Mapping[str, str]) -> str:
     remedy = f"If you move or rename the events, name the state with {option}."
     if not option.startswith("--"):
         remedy = f"If you move the state, change {option} in the job file."
-    return f"{remedy} Otherwise a new stream begins and spends the privacy loss again."
+    return (
+        f"{remedy} Otherwise a new stream begins and spends the privacy loss again, unless the "
+        "table of the old one stops the run."
+    )
 
 
 def ask_before_first_release(prepared: PreparedRun, ended: EndedWindows, console: Console) -> None:

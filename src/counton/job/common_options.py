@@ -57,7 +57,8 @@ class WindowOptions(Section):
         "Release even if rows seem to be missing.", EACH_RUN, ALL_JOBS, default=False
     )
     max_empty_windows: v.NotNegative | None = option(
-        "Stop at more windows in a row without rows. [default: 0 with lookback, else 2]",
+        "Stop at more windows in a row without rows after the newest row, and with lookback also "
+        "before it. [default: 0 with lookback, else 2]",
         REMEMBERED,
         RUN_ONLY,
         FILE_ONLY,
@@ -132,7 +133,8 @@ class PrivacyOptions(Section):
     scope = STREAM
 
     epsilon: v.Loss | None = option(
-        "Privacy loss of one event or user. Smaller protects more and adds noise.", OFTEN
+        "Privacy loss of one event, user or user's period. Smaller protects more and adds noise.",
+        OFTEN,
     )
     delta: v.Delta | None = option("The delta of an (epsilon, delta) guarantee, as in 1e-6.")
     rho: v.Loss | None = option("Zero-concentrated privacy loss, in place of epsilon.")
