@@ -156,7 +156,7 @@ def test_outputs_omit_note_when_users_are_protected(
         (
             (
                 "--max-contributions",
-                "23",
+                "2",
                 "--contribution-period",
                 "1d",
                 "--max-contributions-per-window",

@@ -126,8 +126,9 @@ def test_run_sets_aside_half_of_the_rows_or_as_stated(
     n_bad: int, n_good: int, stated: int | None, tmp_path: Path
 ) -> None:
     rows = rows_with(["many"] * n_bad + ["1"] * n_good)
-    aside = {"bad_rows": f"quarantine:{tmp_path / 'q.csv'}", "max_bad_rows": stated}
-    assert released(asked(tmp_path, rows, **aside))[1].quarantined == n_bad
+    bad_rows = f"quarantine:{tmp_path / 'q.csv'}"
+    job = asked(tmp_path, rows, bad_rows=bad_rows, max_bad_rows=stated)
+    assert released(job)[1].quarantined == n_bad
 
 
 @pytest.mark.parametrize("rehearses", [True, False])
