@@ -11,7 +11,7 @@ from counton import ZCDP, ContributionBound, PureDP, plan
 from counton.base.distributions import DiscreteGaussian, DiscreteLaplace
 from counton.base.errors import HorizonExceededError, InvalidInputError
 from counton.continual.node_distribution import distribution_for
-from counton.strategies import Epochs, noise_variance
+from counton.strategies import Epochs, GrowingBlocks, noise_variance
 from counton.strategies.strategy import node_distribution
 from counton.testing import HashedNoise, ShiftedNoise
 
@@ -51,8 +51,9 @@ def test_variances_of_very_many_steps_are_refused() -> None:
 
 @pytest.mark.long
 def test_epochs_are_planned_for_millions_of_steps() -> None:
-    """There the growing square root has ended, so that only they are left."""
-    best = plan(None, ZCDP(0.5), expected_windows=1_100_000).best
+    """There the growing square root has ended, and only the one over blocks is better."""
+    over_blocks, best = plan(None, ZCDP(0.5), expected_windows=1_100_000)
+    assert isinstance(over_blocks.strategy, GrowingBlocks)
     assert isinstance(best.strategy, Epochs)
     variances = best.strategy.variance([1, 2**20, 1_100_000], distribution=best.distribution)
     assert variances[0] < best.errors.mean_std**2 < best.errors.max_std**2
