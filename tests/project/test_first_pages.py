@@ -2,11 +2,14 @@
 
 import datetime as dt
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
 
 from counton import ContributionBound, plan
+from counton.run import Job
+from counton.run.plan_job import planned_job
 
 ROOT = Path(__file__).parents[2]
 
@@ -65,6 +68,27 @@ def test_privacy_units_state_gaussian_noise_of_a_month() -> None:
         f"the standard deviation is {noise:.0f}. With at most one event per day it is {once:.1f}."
     )
     assert stated in page("concepts/privacy-units")
+
+
+@pytest.mark.parametrize(
+    ("loss", "sentence"),
+    [
+        ({"rho": "0.5"}, "in each window ... ±{margin:.0f}..."),
+        (
+            {"epsilon": 1},
+            "With `epsilon = 1` in place of `rho`, the margin of error is ±{margin:.0f}.",
+        ),
+    ],
+)
+def test_page_states_margins_of_whole_persons(loss: dict[str, Any], sentence: str) -> None:
+    panel: dict[str, Any] = {
+        "time": "month", "every": "1mo", "start": "2024-01-01", "windows": 12,
+        "series": "per-window", "user": "person", "max_contributions": 12,
+        "max_contributions_per_window": 1,
+    }  # fmt: skip
+    (number,) = planned_job(Job("count", "panel.csv", "panel.db", **panel, **loss)).numbers
+    (margin,) = {*number.halfwidths}
+    assert sentence.format(margin=margin) in page("guides/protect-users")
 
 
 def test_page_states_cost_of_endless_streams() -> None:
