@@ -183,8 +183,9 @@ def test_growing_blocks_refuse_invalid_arguments() -> None:
         strategy.l1_sensitivity()
     with pytest.raises(InvalidInputError, match="use Gaussian noise"):
         strategy._check_distribution(DiscreteLaplace(Fraction(3)))
-    with pytest.raises(InvalidInputError, match="above 2\\^40"):
-        strategy._check_distribution(DiscreteGaussian(Fraction(2**75)))
+    for spread in (36, 39):
+        with pytest.raises(InvalidInputError, match=r"noise of GrowingBlocks.* above 2\^40"):
+            strategy._check_distribution(DiscreteGaussian(Fraction(4**spread)))
     with pytest.raises(InvalidInputError, match="as the stream goes on"):
         strategy.column(3)
     for arguments in ((19,), (3,), (18, 1), (18, 2**13 + 1)):
