@@ -90,6 +90,13 @@ def test_variances_of_totals_and_differences_equal_sums_over_nodes(
     assert drawn == pytest.approx(np.diag(covariance) * unit, rel=1e-6)
 
 
+def test_largest_reads_bound_the_first_node_of_long_blocks() -> None:
+    """Its weight is larger than those of the first nodes between blocks."""
+    strategy = GrowingBlocks()
+    (node,) = strategy.row(1)
+    assert strategy.largest_reads(np.array([1])) >= float(node.weight)
+
+
 @pytest.mark.parametrize("steps", [1, 2, 3, 7, 64, 1000])
 def test_mean_and_largest_variances_are_those_of_all_steps(steps: int) -> None:
     for strategy in (*SMALL, GrowingBlocks(block=16)):
