@@ -453,19 +453,15 @@ def known_best(
     if request.horizon == 1 and simple and request.release != "windows":
         # The strategies differ in how releases share noise, and there is only one release.
         return FamilyMembers(names.SUBTRACTING.words, (catalogue.KAry(1, 2),))
-    small = isinstance(guarantee, PureDP) and guarantee.epsilon <= _SOLVED_UP_TO
-    if small and request.horizon >= _SOLVED_FROM and contribution.in_one_step and not simple:
+    if simple or not contribution.in_one_step:
+        return FamilyMembers("", ())
+    # Tests compare all families at some horizons and losses.
+    small_epsilon = isinstance(guarantee, PureDP) and guarantee.epsilon <= _SOLVED_UP_TO
+    if small_epsilon and request.horizon >= _SOLVED_FROM:
         one_step = FamilyRequest(request.horizon, request.metric, request.release)
         return _members_of(one_step, _LEAST_SQUARES, (1,))
-    # A test compares all families at some horizons and losses.
-    small = isinstance(guarantee, ZCDP) and guarantee.rho <= _NORMALISED_UP_TO
-    if (
-        small
-        and request.horizon in _NORMALISED_IN
-        and request.release == "totals"
-        and contribution.in_one_step
-        and not simple
-    ):
+    small_rho = isinstance(guarantee, ZCDP) and guarantee.rho <= _NORMALISED_UP_TO
+    if small_rho and request.horizon in _NORMALISED_IN and request.release == "totals":
         normalised = catalogue.NormalisedSqrt(request.horizon)
         return FamilyMembers(names.NORMALISED.words, (normalised,))
     return FamilyMembers("", ())
