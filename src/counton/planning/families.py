@@ -306,15 +306,18 @@ def endless_families(
 def without_early_ends(
     families: Sequence[FamilyMembers], expected_windows: int | None
 ) -> list[FamilyMembers]:
-    """Leave out families whose streams would end too soon after the expected number of steps."""
+    """Leave out families whose streams would end too soon after the expected number of steps.
+
+    Their notes come last, because the first note is the reason if no strategy is possible.
+    """
     early = names.GROWING_ROOT.words
     if expected_windows is None or expected_windows <= _MOST_EXPECTED:
         return [*families]
+    later = [family for family in families if family.strategy_family != early]
+    if len(later) == len(families):
+        return later
     note = f"{early}: left out, its streams end after {STEPS:,} steps"
-    return [
-        FamilyMembers(early, (), note) if family.strategy_family == early else family
-        for family in families
-    ]
+    return [*later, FamilyMembers(early, (), note)]
 
 
 def workload_families(

@@ -162,9 +162,10 @@ def test_variance_of_long_streams_is_near_that_of_a_known_end() -> None:
 def test_blocks_are_planned_where_the_growing_root_would_end() -> None:
     families = endless_families("totals", (2,), "mean", 2**18)
     assert without_early_ends(families, 2**18) == families
-    assert [bool(one.members) for one in without_early_ends(families, 2**18 + 1)] == [
-        one.strategy_family != "growing square root" for one in families
-    ]
+    *later, without_members = without_early_ends(families, 2**18 + 1)
+    assert later == families[1:]
+    assert without_members.strategy_family == families[0].strategy_family == "growing square root"
+    assert not without_members.members
     many = plan(None, ZCDP(0.5), expected_windows=2**30 - 1)
     assert many.best.strategy == GrowingBlocks()
     assert any("its streams end after 1,048,575 steps" in note for note in many.notes)
@@ -178,6 +179,11 @@ def test_blocks_are_planned_where_the_growing_root_would_end() -> None:
         plan(None, PureDP(1), expected_windows=2**25, strategies=["growing-blocks"])
     early = plan(None, ZCDP(0.5), expected_windows=2**19, strategies=["growing-sqrt"])
     assert early.best.strategy == GrowingSquareRoot()
+
+
+def test_refused_endless_plan_gives_reason_of_blocks() -> None:
+    with pytest.raises(InvalidInputError, match=r"last step: GrowingBlocks\(weight_bits=18"):
+        plan(None, ZCDP("1e-20"), expected_windows=2**25)
 
 
 def test_growing_blocks_refuse_invalid_arguments() -> None:
