@@ -8,7 +8,7 @@ import numpy as np
 
 from counton.base.arrays import Floats
 from counton.strategies import Norm
-from counton.strategies.published.matrices import node_shares, own_shares, spare_shares
+from counton.strategies.published.matrices import level_shares, node_shares, spare_shares
 
 
 def indexed_tree(horizon: int, norm: Norm, *, spare: bool = False) -> Floats:
@@ -28,13 +28,13 @@ def indexed_tree(horizon: int, norm: Norm, *, spare: bool = False) -> Floats:
     >>> [round(float(np.sqrt(indexed_tree(365, 2, spare=one).mean())), 2) for one in (False, True)]
     [5.05, 4.48]
     """
-    own = own_shares(horizon.bit_length(), norm)
+    shares = level_shares(horizon.bit_length(), norm)
     steps = np.arange(1, horizon + 1)
-    nodes = node_shares(steps, own)
-    rest = spare_shares(horizon, own) if spare else np.zeros(horizon)
+    nodes = node_shares(steps, shares)
+    rest = spare_shares(horizon, shares) if spare else np.zeros(horizon)
     found = [0.0]
     for step, node, alone in zip(steps.tolist(), nodes.tolist(), rest.tolist(), strict=True):
         before = found[step & (step - 1)]
-        other = found[-1] + 1 / alone - before if alone > 1e-8 else math.inf
+        other = found[-1] + 1 / alone - before if alone else math.inf
         found.append(before + 1 / (node ** (2 / norm) + 1 / other))
     return np.array(found[1:])

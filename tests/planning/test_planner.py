@@ -736,6 +736,38 @@ def test_normalised_root_is_best_on_long_streams_without_comparison(steps: int) 
             assert every[1].errors.by(metric) ** 2 > 1.018 * every[0].errors.by(metric) ** 2
 
 
+@pytest.mark.parametrize("steps", [37, 1000])
+def test_normalised_root_is_compared_where_least_squares_is_better(steps: int) -> None:
+    request = planner.StreamRequest(horizon=steps, guarantee=ZCDP(1))
+    alone, _ = planner.ranked_designs(replace(request, compare=False))
+    every, _ = planner.ranked_designs(request)
+    assert alone[0] == every[0]
+    assert alone[0].strategy_family == "least-squares"
+
+
+def test_normalised_root_is_known_best_only_where_families_were_compared() -> None:
+    def is_known(
+        steps: int = 2**17,
+        rho: int = 1,
+        release: ReleaseForm = "totals",
+        contribution: ContributionBound = UNIT,
+        *,
+        simple: bool = False,
+    ) -> bool:
+        request = FamilyRequest(steps, "mean", release)
+        known = families.known_best(request, ZCDP(rho), contribution, simple=simple)
+        return bool(known.members)
+
+    assert is_known()
+    assert is_known(2**20)
+    assert not is_known(2**17 - 1)
+    assert not is_known(2**20 + 1)
+    assert not is_known(rho=2)
+    assert not is_known(release="both")
+    assert not is_known(contribution=ContributionBound.add_remove(steps=2))
+    assert not is_known(simple=True)
+
+
 @pytest.mark.parametrize("metric", ["mean", "max"])
 def test_one_release_of_whole_numbers_needs_no_comparison(metric: Metric) -> None:
     several = ContributionBound.add_remove(cells=3, steps=5)

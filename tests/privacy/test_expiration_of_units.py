@@ -11,7 +11,7 @@ from brute_force import changes_of, one_replaced
 from scipy.optimize import linprog
 
 from counton import ContributionBound, Counter, ExpiringDP, ExpiringZCDP, Key, RunningStatistic
-from counton.base.distributions import BoundedChange, Sensitivity
+from counton.base.distributions import BoundedChange, Run, Runs, Sensitivity
 from counton.base.errors import InvalidInputError
 from counton.continual import node_distribution
 from counton.continual.node_distribution import distribution_for
@@ -220,6 +220,21 @@ def test_exact_loss_of_several_events_is_within_loss_by_age(name: str, guarantee
         noise = noise_for(strategy, guarantee, contribution, cells)
         assert largest_ratio(strategy, guarantee, noise, found) <= 1 + 1e-9, strategy
     assert max(largest_ratio(each, guarantee, alone, found) for each in STRATEGIES) > 1.3
+
+
+@pytest.mark.parametrize("guarantee", [ExpiringDP(1), ExpiringZCDP(1)], ids=repr)
+def test_exact_loss_of_run_is_within_loss_by_age(guarantee: Any) -> None:
+    """Changes of one cell in consecutive steps add up; squares of changes alone are too little."""
+    pattern = Runs((Run(length=3),))
+    contribution = ContributionBound.of_pattern(pattern, "three steps in a row", unit="user")
+    run = np.tri(4, 2) - np.tri(4, 2, k=-3)
+    found = [run[:, [place]] for place in range(2)]
+    for strategy in STRATEGIES:
+        noise = noise_for(strategy, guarantee, contribution, 1)
+        assert largest_ratio(strategy, guarantee, noise, found) <= 1 + 1e-9, strategy
+    squares = pattern.total * noise_for_one_change(guarantee)
+    if isinstance(guarantee, ExpiringZCDP):
+        assert largest_ratio(Expiring(1), guarantee, squares, found) > 1.1
 
 
 def rows_of_a_user(statistic: Moments) -> list[np.ndarray[Any, Any]]:

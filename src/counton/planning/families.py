@@ -306,15 +306,18 @@ def endless_families(
 def without_early_ends(
     families: Sequence[FamilyMembers], expected_windows: int | None
 ) -> list[FamilyMembers]:
-    """Leave out families whose streams would end too soon after the expected number of steps."""
+    """Leave out families whose streams would end too soon after the expected number of steps.
+
+    Their notes come last, because the first note is the reason if no strategy is possible.
+    """
     early = names.GROWING_ROOT.words
     if expected_windows is None or expected_windows <= _MOST_EXPECTED:
         return [*families]
+    later = [family for family in families if family.strategy_family != early]
+    if len(later) == len(families):
+        return later
     note = f"{early}: left out, its streams end after {STEPS:,} steps"
-    return [
-        FamilyMembers(early, (), note) if family.strategy_family == early else family
-        for family in families
-    ]
+    return [*later, FamilyMembers(early, (), note)]
 
 
 def workload_families(
@@ -453,19 +456,15 @@ def known_best(
     if request.horizon == 1 and simple and request.release != "windows":
         # The strategies differ in how releases share noise, and there is only one release.
         return FamilyMembers(names.SUBTRACTING.words, (catalogue.KAry(1, 2),))
-    small = isinstance(guarantee, PureDP) and guarantee.epsilon <= _SOLVED_UP_TO
-    if small and request.horizon >= _SOLVED_FROM and contribution.in_one_step and not simple:
+    if simple or not contribution.in_one_step:
+        return FamilyMembers("", ())
+    # Tests compare all families at some horizons and losses.
+    small_epsilon = isinstance(guarantee, PureDP) and guarantee.epsilon <= _SOLVED_UP_TO
+    if small_epsilon and request.horizon >= _SOLVED_FROM:
         one_step = FamilyRequest(request.horizon, request.metric, request.release)
         return _members_of(one_step, _LEAST_SQUARES, (1,))
-    # A test compares all families at some horizons and losses.
-    small = isinstance(guarantee, ZCDP) and guarantee.rho <= _NORMALISED_UP_TO
-    if (
-        small
-        and request.horizon in _NORMALISED_IN
-        and request.release == "totals"
-        and contribution.in_one_step
-        and not simple
-    ):
+    small_rho = isinstance(guarantee, ZCDP) and guarantee.rho <= _NORMALISED_UP_TO
+    if small_rho and request.horizon in _NORMALISED_IN and request.release == "totals":
         normalised = catalogue.NormalisedSqrt(request.horizon)
         return FamilyMembers(names.NORMALISED.words, (normalised,))
     return FamilyMembers("", ())

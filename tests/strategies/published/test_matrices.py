@@ -31,6 +31,12 @@ def test_spare_rows_complete_columns_within_norm_1(horizon: int) -> None:
     assert (matrix**2).sum(axis=0).max() == pytest.approx(1)
 
 
+@pytest.mark.parametrize("horizon", [3, 31])
+def test_spare_rows_complete_every_column_of_whole_tree(horizon: int) -> None:
+    matrix = indexed_tree_matrix(horizon, 2, spare=True)
+    assert (matrix**2).sum(axis=0) == pytest.approx(np.ones(horizon))
+
+
 @pytest.mark.parametrize("horizon", HORIZONS)
 def test_group_algebra_columns_have_the_published_norm(horizon: int) -> None:
     matrix = group_algebra_matrix(horizon)

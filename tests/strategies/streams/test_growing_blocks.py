@@ -90,6 +90,13 @@ def test_variances_of_totals_and_differences_equal_sums_over_nodes(
     assert drawn == pytest.approx(np.diag(covariance) * unit, rel=1e-6)
 
 
+def test_largest_reads_bound_the_first_node_of_long_blocks() -> None:
+    """Its weight is larger than those of the first nodes between blocks."""
+    strategy = GrowingBlocks()
+    (node,) = strategy.row(1)
+    assert strategy.largest_reads(np.array([1])) >= float(node.weight)
+
+
 @pytest.mark.parametrize("steps", [1, 2, 3, 7, 64, 1000])
 def test_mean_and_largest_variances_are_those_of_all_steps(steps: int) -> None:
     for strategy in (*SMALL, GrowingBlocks(block=16)):
@@ -155,9 +162,10 @@ def test_variance_of_long_streams_is_near_that_of_a_known_end() -> None:
 def test_blocks_are_planned_where_the_growing_root_would_end() -> None:
     families = endless_families("totals", (2,), "mean", 2**18)
     assert without_early_ends(families, 2**18) == families
-    assert [bool(one.members) for one in without_early_ends(families, 2**18 + 1)] == [
-        one.strategy_family != "growing square root" for one in families
-    ]
+    *later, without_members = without_early_ends(families, 2**18 + 1)
+    assert later == families[1:]
+    assert without_members.strategy_family == families[0].strategy_family == "growing square root"
+    assert not without_members.members
     many = plan(None, ZCDP(0.5), expected_windows=2**30 - 1)
     assert many.best.strategy == GrowingBlocks()
     assert any("its streams end after 1,048,575 steps" in note for note in many.notes)
@@ -173,6 +181,11 @@ def test_blocks_are_planned_where_the_growing_root_would_end() -> None:
     assert early.best.strategy == GrowingSquareRoot()
 
 
+def test_refused_endless_plan_gives_reason_of_blocks() -> None:
+    with pytest.raises(InvalidInputError, match=r"last step: GrowingBlocks\(weight_bits=18"):
+        plan(None, ZCDP("1e-20"), expected_windows=2**25)
+
+
 def test_growing_blocks_refuse_invalid_arguments() -> None:
     strategy = GrowingBlocks()
     with pytest.raises(HorizonExceededError, match="after the last of the 1073741823 steps"):
@@ -183,8 +196,9 @@ def test_growing_blocks_refuse_invalid_arguments() -> None:
         strategy.l1_sensitivity()
     with pytest.raises(InvalidInputError, match="use Gaussian noise"):
         strategy._check_distribution(DiscreteLaplace(Fraction(3)))
-    with pytest.raises(InvalidInputError, match="above 2\\^40"):
-        strategy._check_distribution(DiscreteGaussian(Fraction(2**75)))
+    for spread in (36, 39):
+        with pytest.raises(InvalidInputError, match=r"noise of GrowingBlocks.* above 2\^40"):
+            strategy._check_distribution(DiscreteGaussian(Fraction(4**spread)))
     with pytest.raises(InvalidInputError, match="as the stream goes on"):
         strategy.column(3)
     for arguments in ((19,), (3,), (18, 1), (18, 2**13 + 1)):

@@ -14,8 +14,8 @@ from counton.base.exact import check_integer
 from counton.strategies.participation import check_norm
 from counton.strategies.strategy import LARGEST_DENSE, Norm
 
-#: Squared weights below this are rounding errors of 0.
-_SMALLEST_SQUARE = 1e-8
+#: Shares up to this are rounding errors of 0.
+_ROUNDING_ERROR = 1e-8
 
 
 def indexed_tree_matrix(horizon: int, norm: Norm, *, spare: bool = False) -> Floats:
@@ -27,7 +27,7 @@ def indexed_tree_matrix(horizon: int, norm: Norm, *, spare: bool = False) -> Flo
 
     Args:
         horizon: number of steps, 1 to 4096.
-        norm: 1 for FDA, 2 for BCRG, where squares of weights share.
+        norm: 1 for FDA, where weights of a step add up to 1; 2 for BCRG, where their squares do.
         spare: measure each step alone, too, with the weight that the nodes leave (ABCRG).
 
     Returns:
@@ -46,17 +46,16 @@ def indexed_tree_matrix(horizon: int, norm: Norm, *, spare: bool = False) -> Flo
     """
     horizon = check_integer("horizon", horizon, 1, LARGEST_DENSE)
     norm = check_norm(norm)
-    own = own_shares(horizon.bit_length(), norm)
+    shares = level_shares(horizon.bit_length(), norm)
     steps = np.arange(1, horizon + 1)
     firsts = steps - (steps & -steps)
-    weights = node_shares(steps, own) ** (1 / norm)
+    weights = node_shares(steps, shares) ** (1 / norm)
     is_inside = (steps > firsts[:, None]) & (steps <= steps[:, None])
     matrix = np.where(is_inside, weights[:, None], 0.0)
     if spare:
-        rest = spare_shares(horizon, own)
-        measured = rest > _SMALLEST_SQUARE
-        alone = np.diag(np.where(measured, rest, 0.0) ** (1 / norm))
-        matrix = np.vstack([matrix, alone[measured]])
+        rest = spare_shares(horizon, shares)
+        alone = np.diag(rest ** (1 / norm))
+        matrix = np.vstack([matrix, alone[rest > 0]])
     return matrix
 
 
@@ -90,16 +89,16 @@ def group_algebra_matrix(horizon: int) -> Floats:
     return np.asarray(root[shifts % size])
 
 
-def own_shares(levels: int, norm: Norm) -> list[float]:
+def level_shares(levels: int, norm: Norm) -> list[float]:
     """Return the share of a node of each level in what larger nodes leave.
 
     These shares make the summed error of the totals over 2^levels - 1 steps smallest.
 
     Args:
         levels: number of levels.
-        norm: 1 for weights that share, 2 for squares.
+        norm: 1 if the weights of a step's nodes add up to 1, 2 if their squares do.
 
-    >>> [round(own_shares(2, norm)[1], 4) for norm in (1, 2)]
+    >>> [round(level_shares(2, norm)[1], 4) for norm in (1, 2)]
     [0.5575, 0.5858]
     """
     power = 4 - norm
@@ -107,49 +106,49 @@ def own_shares(levels: int, norm: Norm) -> list[float]:
     error = 1.0
     size = 2.0
     for _ in range(1, levels):
-        left = size ** (1 / power)
-        right = error ** (1 / power)
-        shares.append(left / (left + right))
-        error = error + (left + right) ** power
+        root_of_size = size ** (1 / power)
+        root_of_error = error ** (1 / power)
+        shares.append(root_of_size / (root_of_size + root_of_error))
+        error = error + (root_of_size + root_of_error) ** power
         size = 2 * size
     return shares
 
 
-def node_shares(nodes: Integers, own: list[float]) -> Floats:
+def node_shares(nodes: Integers, shares: list[float]) -> Floats:
     """Return the weight of each node, or its square with norm 2.
 
     Args:
         nodes: nodes, by their last step.
-        own: `own_shares` of the tree.
+        shares: `level_shares` of the tree.
 
     >>> node_shares(np.array([1, 2]), [1.0, 0.5]).tolist()
     [0.5, 0.5]
     """
     weights = np.ones(len(nodes))
     seen = np.zeros(len(nodes), bool)
-    for level, share in enumerate(own):
+    for level, share in enumerate(shares):
         bit = (nodes >> level & 1).astype(bool)
         weights *= np.where(seen, np.where(bit, 1.0, 1 - share), np.where(bit, share, 1.0))
         seen |= bit
     return weights
 
 
-def spare_shares(horizon: int, own: list[float]) -> Floats:
+def spare_shares(horizon: int, shares: list[float]) -> Floats:
     """Return what the nodes leave of the weight 1 of each step.
 
     Nodes that end after the horizon keep their share, as in ``dpcrpy``.
 
     Args:
         horizon: number of steps.
-        own: `own_shares` of the tree.
+        shares: `level_shares` of the tree.
 
     >>> spare_shares(3, [1.0, 0.5]).tolist()
     [0.0, 0.5, 0.0]
     """
     steps = np.arange(1, horizon + 1)
     rest = np.ones(horizon)
-    for level in range(len(own)):  # the node of this level that holds a step, if there is one
+    for level in range(len(shares)):  # the node of this level that holds a step, if there is one
         last = -(-steps >> level) << level
-        is_node = (last >> level & 1 == 1) & (last < 1 << len(own))
-        rest -= np.where(is_node, node_shares(last, own), 0.0)
-    return rest
+        is_node = last >> level & 1 == 1
+        rest -= np.where(is_node, node_shares(last, shares), 0.0)
+    return np.where(rest > _ROUNDING_ERROR, rest, 0.0)

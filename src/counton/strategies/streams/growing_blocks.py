@@ -28,15 +28,14 @@ import math
 from collections.abc import Sequence
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
 from counton.base.arrays import Floats, Integers
-from counton.base.distributions import DiscreteGaussian, NoiseDistribution
-from counton.base.errors import InvalidInputError
+from counton.base.distributions import NoiseDistribution
 from counton.base.exact import check_integer
 from counton.strategies.participation import Structure
 from counton.strategies.strategy import (
@@ -55,6 +54,9 @@ from counton.strategies.streams.growing_root import (
     STEPS,
     GrowingSquareRoot,
     WeightedRoot,
+    check_noise,
+    quarter,
+    refuse_laplace,
     series_bits,
 )
 from counton.strategies.streams.root_variances import exact_variances
@@ -220,13 +222,7 @@ class GrowingBlocks(EndlessStrategy):
     @override
     def l1_sensitivity(self) -> Fraction:
         """Raise `InvalidInputError`: no column has a finite 1-norm, which Laplace noise needs."""
-        self._refuse_laplace()
-
-    def _refuse_laplace(self) -> NoReturn:
-        raise InvalidInputError(
-            f"{self!r} has no finite 1-norm, because the stream never ends, so Laplace noise is "
-            "impossible: use Gaussian noise (ZCDP or ApproxDP), or Epochs for Laplace noise"
-        )
+        refuse_laplace(self)
 
     @override
     def squared_sensitivity(self) -> Fraction:
@@ -240,10 +236,8 @@ class GrowingBlocks(EndlessStrategy):
 
     @override
     def _check_distribution(self, distribution: NoiseDistribution) -> None:
-        if not isinstance(distribution, DiscreteGaussian):
-            self._refuse_laplace()
-        self._within._check_distribution(distribution)
-        self._between._check_distribution(distribution.wider_by(_BETWEEN))
+        last_level = 1 + quarter(STEPS)
+        check_noise(self, distribution, last_level=last_level, last=f"after {STEPS:,} blocks")
 
     # ----------------------------------------------------------------------------- B and variances
 

@@ -605,13 +605,7 @@ class GrowingSquareRoot(EndlessStrategy):
 
     def l1_sensitivity(self) -> Fraction:
         """Raise `InvalidInputError`: no column has a finite 1-norm, which Laplace noise needs."""
-        self._laplace()
-
-    def _laplace(self) -> NoReturn:
-        raise InvalidInputError(
-            f"{self!r} has no finite 1-norm, because the stream never ends, so Laplace noise is "
-            "impossible: use Gaussian noise (ZCDP or ApproxDP), or Epochs for Laplace noise"
-        )
+        refuse_laplace(self)
 
     def squared_sensitivity(self) -> Fraction:
         """Return 1, the largest squared norm of a column over stds of noise."""
@@ -633,17 +627,8 @@ class GrowingSquareRoot(EndlessStrategy):
 
     @override
     def _check_distribution(self, distribution: NoiseDistribution) -> None:
-        if not isinstance(distribution, DiscreteGaussian):
-            self._laplace()
-        if (
-            distribution.sigma_squared * self._node_factor(quarter(STEPS, self._equal))
-            > LARGEST_SPREAD**2
-        ):
-            raise InvalidInputError(
-                f"the noise of {self!r} would be too wide to draw exactly: at step {STEPS:,} its "
-                "standard deviation would be above 2^40 units of the integers that are added up; "
-                "give a larger rho, epsilon or resolution, or fewer weight_bits"
-            )
+        last_level = quarter(STEPS, self._equal)
+        check_noise(self, distribution, last_level=last_level, last=f"at step {STEPS:,}")
 
     @cached_property
     def _coarser(self) -> float:
@@ -729,6 +714,38 @@ class GrowingSquareRoot(EndlessStrategy):
                 out[at + low - nodes.start + 1 :][: len(some)] = some
 
         return by_blocks(_field_without_levels(field, self._equal), steps, write, few=True)
+
+
+def refuse_laplace(strategy: EndlessStrategy) -> NoReturn:
+    """Raise `InvalidInputError`: in an endless stream no column has a finite 1-norm."""
+    raise InvalidInputError(
+        f"{strategy!r} has no finite 1-norm, because the stream never ends, so Laplace noise is "
+        "impossible: use Gaussian noise (ZCDP or ApproxDP), or Epochs for Laplace noise"
+    )
+
+
+def check_noise(
+    strategy: EndlessStrategy, distribution: NoiseDistribution, *, last_level: int, last: str
+) -> None:
+    """Refuse noise that is not Gaussian, or too wide to draw at the last nodes.
+
+    Args:
+        strategy: strategy whose nodes of the last level have the widest noise.
+        distribution: noise distribution of the nodes of level 0.
+        last_level: level of the last nodes.
+        last: where they are in the stream, in words.
+
+    Raises:
+        InvalidInputError: the noise is not Gaussian, or too wide.
+    """
+    if not isinstance(distribution, DiscreteGaussian):
+        refuse_laplace(strategy)
+    if distribution.sigma_squared * strategy._node_factor(last_level) > LARGEST_SPREAD**2:
+        raise InvalidInputError(
+            f"the noise of {strategy!r} would be too wide to draw exactly: {last} its standard "
+            "deviation would be above 2^40 units of the integers that are added up; give a larger "
+            "rho, epsilon or resolution, or fewer weight_bits"
+        )
 
 
 @lru_cache(maxsize=1)
