@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from keys import chosen_key
 
-from counton import ZCDP, Counter, Decayed, PureDP, Rolling, Stack
+from counton import ZCDP, Counter, Decayed, PureDP, Rolling, Stack, plan
 from counton.base.errors import InvalidInputError
 from counton.continual import Releases
 from counton.privacy import Guarantee
@@ -137,3 +137,15 @@ def test_refusals_name_the_remedy() -> None:
     several = Counter(versions, ZCDP(0.5), key=chosen_key(), name="late")
     with pytest.raises(InvalidInputError, match="use another strategy"):
         several.release_many(np.zeros((2, 3), np.int64)).recent(Rolling(3))
+
+
+def test_interval_of_several_decayed_cells_allows_for_rounding_in_each() -> None:
+    """Squares of weights add up to 1: rounding errors of 4 cells are at most twice those of 1."""
+    workload = Decayed(7)
+    errors = plan(60, ZCDP(0.5), workload=workload).best.errors
+    factor = workload.parts[0].factor
+    assert errors.strategy.facts.fraction_bits
+    without_noise = np.zeros(1)
+    rounding = errors.decayed_halfwidths(without_noise, factor)
+    assert rounding > 0
+    assert errors.decayed_halfwidths(without_noise, factor, cells=4) == pytest.approx(2 * rounding)

@@ -485,6 +485,19 @@ def test_question_about_averages_is_about_the_last_windows(tmp_path: Path) -> No
     assert numbers.of("home")["mean"] == pytest.approx(home)
 
 
+@pytest.mark.parametrize("loss", [{"rho": 1}, {"rho": None, "epsilon": 1}], ids=str)
+def test_result_of_a_rolling_average_counts_its_last_windows(
+    loss: dict[str, Any], tmp_path: Path
+) -> None:
+    """With epsilon = 1, the plan of 7 windows releases each window alone."""
+    result: Any = released(visits(), tmp_path, **LAST, **loss).result
+    assert result.start == result.cells.ends[0] == DAYS - 7
+    errors = result.cells.design.errors
+    assert result.cells.std == pytest.approx(errors.window_std(DAYS - 7, DAYS))
+    (half,) = errors.window_halfwidths([DAYS - 7], [DAYS])
+    assert result.cells.halfwidth() == pytest.approx(half)
+
+
 def test_questions_about_decayed_averages_are_refused(tmp_path: Path) -> None:
     result = released(visits(), tmp_path, **DECAYED, **BY)
     with pytest.raises(InvalidInputError, match="decayed averages, which are not added up"):

@@ -192,7 +192,7 @@ class StepRelease(PublicNumbers):
         return StepRelease(self.step, self.value - earlier.value, std, design, both)
 
     def part(self, of: Callable[[IntegersOrFloats], Any], design: Design) -> StepRelease:
-        """Return a release of some cells.
+        """Return a release of some cells, of the same kind.
 
         Args:
             of: function that selects these cells from an array of all values.
@@ -201,19 +201,10 @@ class StepRelease(PublicNumbers):
         if self.between is not None:
             now, earlier = (release.part(of, design) for release in self.between)
             return now.since(earlier)
-        value, std = _part_of(self, of, design)
-        return StepRelease(self.step, value, std, design)
-
-
-def _part_of(
-    release: StepRelease, of: Callable[[NDArray[Any]], Any], design: Design
-) -> tuple[Any, float]:
-    """Return the values of some cells of a release, and the standard deviation of their noise."""
-    value = np.asarray(of(np.asarray(release.value)))
-    std = release.std
-    if design is not release._design:
-        std = float(design.errors.in_data_units(std))
-    return value if value.ndim else value.item(), std
+        value = np.asarray(of(np.asarray(self.value)))
+        std = self.std if design is self._design else float(design.errors.in_data_units(self.std))
+        value = value if value.ndim else value.item()
+        return replace(self, value=value, std=std, _design=design)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -247,11 +238,6 @@ class SpanRelease(StepRelease):
             "a sum of several steps is not subtracted from another: ask for the steps of both"
         )
 
-    @override
-    def part(self, of: Callable[[NDArray[Any]], Any], design: Design) -> SpanRelease:
-        value, std = _part_of(self, of, design)
-        return replace(self, value=value, std=std, _design=design)
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DecayedRelease(StepRelease):
@@ -284,11 +270,6 @@ class DecayedRelease(StepRelease):
         raise InvalidInputError(
             "decayed sums are not subtracted from each other: read the number of each step"
         )
-
-    @override
-    def part(self, of: Callable[[NDArray[Any]], Any], design: Design) -> DecayedRelease:
-        value, std = _part_of(self, of, design)
-        return replace(self, value=value, std=std, _design=design)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

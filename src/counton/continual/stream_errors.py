@@ -305,8 +305,8 @@ class Errors:
         Raises:
             InvalidInputError: the level is outside (0, 1 - 1e-9].
         """
-        own = np.asarray(std, np.float64) / float(self.in_data_units(1.0))
-        half = self._decayed_halfwidths(own, factor, confidence_level, cells=cells)
+        grid_std = np.asarray(std, np.float64) / float(self.in_data_units(1.0))
+        half = self._decayed_halfwidths(grid_std, factor, confidence_level, cells=cells)
         return np.asarray(self.in_data_units(half), np.float64)
 
     def _decayed_halfwidths(

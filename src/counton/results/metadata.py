@@ -299,7 +299,7 @@ class ReleaseMetadata:
         counts_rows = self.statistic.additive and self.value is None
         if not counts_rows or self.group_by is not None:
             return self.contribution_rule
-        if self.widths or self.half_life is not None:  # sums of windows count a user several times
+        if self.is_recent:  # sums of windows count a user several times
             return self.contribution_rule
         return self.contribution_rule.as_users_in(self.windows.every)
 

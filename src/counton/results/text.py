@@ -189,8 +189,7 @@ def account_of(
     of = "" if metadata.statistic.additive else "a cell of what it reads"
     # The least error of numbers of periods, and of several versions of a window, is not known. That
     # of rolling sums is of the planner's workload, not of the design's totals.
-    is_recent = bool(metadata.widths) or metadata.half_life is not None
-    of_other_numbers = metadata.series == "period-to-date" or is_recent
+    of_other_numbers = metadata.series == "period-to-date" or metadata.is_recent
     unknown = of_other_numbers or metadata.windows.n_revisions > 0
     least: Literal["mean", "max"] = "max" if metadata.metric == "max" else "mean"
     factors = [] if unknown else factors_of_design(design, least)

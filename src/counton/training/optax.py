@@ -361,14 +361,14 @@ def loader(
         rows = check_integer("rows", rows, 1, remedy="each batch is filled to a multiple of it")
     for array in _arrays_of(dataset):
         check_examples(sampler, len(array))
-    taken = 0
+    steps_taken = 0
     if state is not None:
         noise_state = _noise_state_in(state)
         run = _from_numbers(np.asarray(noise_state.run))
         _check_fingerprint(noise, run)
         _check_places(noise, run)
-        taken = int(noise_state.step)
-    return ArrayLoader(sampler, dataset, taken, rows)
+        steps_taken = int(noise_state.step)
+    return ArrayLoader(sampler, dataset, steps_taken, rows)
 
 
 class ArrayLoader:
@@ -377,7 +377,7 @@ class ArrayLoader:
     Args:
         sampler: the sampler of the noise.
         dataset: arrays, or a dict, list or tuple of arrays.
-        taken: number of steps that were taken before.
+        steps_taken: number of steps that were taken before.
         rows: fill batches up to a multiple of this number; None does not fill them.
 
     Example::
@@ -386,19 +386,19 @@ class ArrayLoader:
         60
     """
 
-    def __init__(self, sampler: Sampler, dataset: Any, taken: int, rows: int | None) -> None:
+    def __init__(self, sampler: Sampler, dataset: Any, steps_taken: int, rows: int | None) -> None:
         self._sampler = sampler
         self._dataset = dataset
-        self._taken = taken
+        self._steps_taken = steps_taken
         self._rows = rows
 
     def __len__(self) -> int:
         """Return the number of steps that are left."""
-        return max(self._sampler.steps - self._taken, 0)
+        return max(self._sampler.steps - self._steps_taken, 0)
 
     def __iter__(self) -> Iterator[Any]:
         """Yield the batch of each step that is left."""
-        for step in range(self._taken + 1, self._sampler.steps + 1):
+        for step in range(self._steps_taken + 1, self._sampler.steps + 1):
             positions = self._sampler.batch(step)
             if self._rows is None:
                 yield self._examples_at(positions)
