@@ -227,6 +227,13 @@ def test_run_prints_date_of_job_file_that_ends_stream(file: Path, place: Workpla
     assert load(file.parent / "more.toml")["visits"].until == "latest-event"  # for every night
 
 
+def test_run_after_last_window_prints_no_date_of_job_file(file: Path, place: Workplace) -> None:
+    file.write_text(FILE.replace("windows = 30", "windows = 3"))
+    for _ in range(2):
+        done = place.plain("run", str(file))
+        assert (done.code, "the job file says until" in done.out) == (0, False)
+
+
 SHARED = """
 [defaults]
 state = "v.db"

@@ -290,7 +290,7 @@ def test_rows_already_counted_are_not_reported_as_dropped(place: Workplace) -> N
         done = place.plain("release", "count", str(file), *new, *kept).fine()
         new = []
     told = " ".join(done.err.split())
-    assert "rows over 35 days old, or of an erased period, not counted now" in told
+    assert "rows from over 35 days before the last released day, or of an erased period" in told
     assert "(earlier runs may have counted them): 10" in told
     assert "not counted: 10" not in told
     shown = re.search(r"March 2013 +(\d+)", done.out)

@@ -102,14 +102,15 @@ def job(folder: Path, what: str, options: dict[str, Any], rows: pl.DataFrame = R
 
 def expected(what: str, option: str, *, dropped: bool) -> list[str]:
     """The lines, written down once more from what was asked."""
-    beyond = " if they arrive more than 35 days after the end of their user's"
+    last_day = "ended more than 35 days before the end of the last released day"
+    old = " if they are from more than 35 days before the end of the last released day"
     late = {
         "people": "",
-        "ids": " if they are more than 35 days late",
-        "setting aside": " if they are more than 35 days late",
-        "skipping": " if they are more than 35 days late",
-        "people of weeks": f"{beyond} week",
-        "people of days": f"{beyond} day",
+        "ids": old,
+        "setting aside": old,
+        "skipping": old,
+        "people of weeks": f" if their user's week {last_day}",
+        "people of days": f" if their user's day {last_day}",
     }
     late = {name: LATE + end for name, end in late.items()}
     lines = [late.get(option, CLOSED)]  # whole files

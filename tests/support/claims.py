@@ -661,7 +661,9 @@ def expected_besides(truth: Truth) -> Iterator[str]:
     elif not truth.is_once and user:
         period = ""
         if truth.unit in ("day", "hour"):
-            period = f" if they arrive more than 35 days after the end of their {unit}"
+            period = (
+                f" if their {unit} ended more than 35 days before the end of the last released hour"
+            )
         yield (
             "rows that arrive after their hour was released are counted in a later hour, or not "
             f"at all{period}"

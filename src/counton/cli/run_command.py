@@ -251,7 +251,8 @@ class _JobRunner:
             report = outcome.report or {}
             self._reports[name] = report
             if self._until_is_of_file:
-                _tell_date_in_file(selection.jobs[name], report, is_silent=self._as_json)
+                is_silent = self._as_json or not outcome.has_later_windows
+                _tell_date_in_file(selection.jobs[name], report, is_silent=is_silent)
             self._note_chart_error(name, outcome.chart_error)
         except StreamClosedError as error:
             job = selection.jobs_of_run[name]

@@ -288,8 +288,8 @@ def _notes_of_windows(
     start = windows.format_moment(windows.start) if before_start else ""
     end = windows.format_moment(windows.end) if counts.rows.after_last_window else ""
     after_final = (
-        f"rows over {LATE_DAYS} days old, or of an erased period, not counted now (earlier runs "
-        "may have counted them)"
+        f"rows from over {LATE_DAYS} days before the last released {windows.period or 'window'}, "
+        "or of an erased period, not counted now (earlier runs may have counted them)"
     )
     if windows.n_revisions:
         after_final = (

@@ -117,10 +117,12 @@ class RunOutcome:
     Attributes:
         report: the report as JSON values; None if it was printed for people.
         chart_error: why the chart could not be drawn; None if it was drawn, or there is none.
+        has_later_windows: whether the stream has windows that are not released yet.
     """
 
     report: dict[str, object] | None
     chart_error: str | None
+    has_later_windows: bool
 
 
 def run_and_report(
@@ -158,13 +160,14 @@ def run_and_report(
         newly_quarantined = min(newly_quarantined, quarantine.number_of_new_rows())
     _write_remarks(result, messages, prefix)
     notes = [translate(note, names) for note in operator_notes(result, newly_quarantined)]
+    has_later_windows = next_window_line(result) is not None
     if isinstance(messages, ReportLines):
         report = json_report(result, warnings=messages.lines, notes=notes)
-        return RunOutcome(report, result.chart_error)
+        return RunOutcome(report, result.chart_error, has_later_windows)
     for note in notes:
         messages.write_line(f"{CONFIDENTIAL}: {prefix}{note}")
     print_result(Console(), result, names)
-    return RunOutcome(None, result.chart_error)
+    return RunOutcome(None, result.chart_error, has_later_windows)
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,11 @@
 """The one table of options that exclude or need each other, each row with its reason.
 
 What a statistic cannot do at all is no option of its model, and is not here. Values that contradict
-each other are in `counton.job.contradictions`. No other file refuses a combination of options that
-the job alone shows to be impossible. What only the plan of a stream, its rows or its state show is
-refused there.
+each other are in `counton.job.contradictions`. What one statistic of a report needs is in
+`counton.job.report`. What a list of groups must or must not have is checked after the list was
+read, as it may be a file: in `counton.run.spec`. No other file refuses a combination of options
+that the job alone shows to be impossible. What only the plan of a stream, its rows or its state
+show is refused there.
 """
 
 from __future__ import annotations

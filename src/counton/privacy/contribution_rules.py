@@ -84,10 +84,10 @@ class ContributionRule:
             unit: Name of the privacy unit.
             ids: Whether rows have an id.
         """
+        note = f"are counted in a later {window}, or not at all"
         if ids:
-            never = f"not at all if they are more than {LATE_DAYS} days late"
-            return f"are counted in a later {window}, or {never}"
-        return f"are counted in a later {window}, or not at all"
+            return f"{note} if they are from {_too_early(window)}"
+        return note
 
     def beyond(self, windows: PeriodicWindows, unit: str, groups: int | None) -> str | None:
         """Return words for what a bound leaves out: nothing here."""
@@ -211,7 +211,7 @@ class UserLevel(ContributionRule):
         note = super().late_rows(window, unit, ids=ids)
         if ids or self.contribution_period is None:
             return note
-        return f"{note} if they arrive more than {LATE_DAYS} days after the end of their {unit}"
+        return f"{note} if their {unit} ended {_too_early(window)}"
 
     @override
     def bound_in_heading(self, window: str, unit: str) -> str:
@@ -376,6 +376,11 @@ def contribution_rule_from_dict(bound: Mapping[str, object] | None) -> Contribut
     if "moves" in bound:
         return BoundedUpstream(**_constructor_arguments(bound, _STORED_FIELDS_UPSTREAM))
     return UserLevel(**_constructor_arguments(bound, _STORED_FIELDS_OF_USERS))
+
+
+def _too_early(window: str) -> str:
+    """Return words for when rows, or periods of users, are too old to be counted."""
+    return f"more than {LATE_DAYS} days before the end of the last released {window}"
 
 
 def _constructor_arguments(
