@@ -136,11 +136,8 @@ training-ready: $(TRAINING_READY) ## make .venv-training with PyTorch and JAX (t
 .PHONY: test-training
 test-training: $(TRAINING_READY) ## tests of training with PyTorch and JAX, in .venv-training
 	$(QUICKLY) $(TRAINING) -m pytest -n $(JOBS) -q \
-		tests/training/test_torch.py tests/training/test_torch_contributions.py \
-		tests/training/test_torch_loader.py \
-		tests/training/test_torch_modules.py tests/training/test_optax.py \
-		tests/training/test_optax_contributions.py tests/training/test_examples.py \
-		tests/training/test_device_noise.py \
+		tests/training/test_torch*.py tests/training/test_optax*.py \
+		tests/training/test_examples.py tests/training/test_device_noise.py \
 		tests/project/test_beside.py tests/privacy/test_audited_from_outside.py
 
 .PHONY: demo-train

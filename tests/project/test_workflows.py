@@ -15,6 +15,8 @@ TARGETS = set(
 TARGETS |= {"test-proof"}
 #: Commands that are no targets: programs that a runner lacks, and files that are put apart.
 OTHERS = ("sudo apt-get update && sudo apt-get install", "mkdir sbom && mv dist/*.cdx.json sbom")
+#: The target that a skipped test names, which installs what the test needs.
+NAMED_TARGET = re.compile(r"(?:not installed|needs .*|run by): make (test-[a-z]+)")
 
 
 def read(path: Path) -> dict[str, Any]:
@@ -77,3 +79,18 @@ def test_issue_forms_have_required_fields_and_refer_leaks() -> None:
         assert len({one["id"] for one in fields}) == len(fields)
         assert any(one.get("validations", {}).get("required") for one in fields)
     assert "SECURITY.md" in str(forms["wrong"])
+
+
+def test_a_target_runs_each_test_file_that_names_it() -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    files_of_targets = []
+    for path in sorted((ROOT / "tests").rglob("test_*.py")):
+        targets = set(NAMED_TARGET.findall(path.read_text(encoding="utf-8")))
+        files_of_targets += [(path, target) for target in targets]
+    assert len({target for _, target in files_of_targets}) > 3
+    for path, target in files_of_targets:
+        recipe = re.search(rf"^{target}:.*\n((?:\t.*\n)+)", makefile, re.MULTILINE)
+        assert recipe, target
+        patterns = re.findall(r"\btests/[\w./*]+", recipe[1])
+        run = {file for pattern in patterns for file in ROOT.glob(pattern)}
+        assert run & {path, *path.parents}, f"make {target} does not run {path.relative_to(ROOT)}"
