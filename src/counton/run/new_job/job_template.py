@@ -265,8 +265,8 @@ def _unsaid_times(job: CountJob, whole: CountJob, look: FirstLook) -> dict[str, 
         )
     if job.until is None and not job.lookback and (is_unread or are_old(whole, look)):
         remarks["until"] = (
-            f"{NOW} if new rows come regularly; {LATEST_ROW} if the file is of the past: then the "
-            "newest row ends the last window, and its time is not protected"
+            f'"{NOW}" if new rows come regularly; "{LATEST_ROW}" if the newest row is days old: '
+            "then the newest row ends the last window, and its time is not protected"
         )
     return remarks
 
