@@ -329,3 +329,27 @@ def test_unreadable_time_is_refused_with_advice(
     with pytest.raises(InvalidInputError, match=match):
         release("count", file, time="time", every="1d", start="2024-01-01", windows=9, epsilon=1,
                 privacy_unit="event", time_format=form, state=tmp_path / "s.db")  # fmt: skip
+
+
+@pytest.mark.parametrize("ambiguous", ["raise", "earliest", "within the day"])
+def test_times_of_utc_equal_those_of_a_zone_without_changes(ambiguous: str) -> None:
+    """The clocks of UTC are not looked up; those of Etc/UTC are, and never change either."""
+    texts = [
+        *("2024-03-31T02:30:00", "2024-10-27T02:30:00", "1969-12-31T23:59:59", "2024-02-30"),
+        *("0001-01-01T00:00:00", "9999-12-31T23:59:59", "10000-01-01T00:00:00", "2024-03-31", "?"),
+        None,
+    ]  # fmt: skip
+    past_years = [-(2**63), -62135596800000001, 253402300800000000, 2**63 - 1, 0, None]
+    columns = [
+        pl.Series("time", texts),
+        pl.Series("time", texts[:2]),
+        pl.Series("time", past_years, pl.Int64).cast(pl.Datetime("us")),
+        pl.Series("time", past_years, pl.Int64).cast(pl.Datetime("ns")),
+        pl.Series("time", [-(2**31), 0, 19813, 2**31 - 1, None], pl.Int32).cast(pl.Date),
+    ]
+    for column in columns:
+        of_zones = [
+            column.to_frame().select(moments("time", column.dtype, zone, ambiguous)).to_series()
+            for zone in ("UTC", "Etc/UTC")
+        ]
+        assert of_zones[0].to_list() == of_zones[1].to_list(), column
