@@ -66,6 +66,12 @@ def write_visits(folder: Path, rows: int) -> tuple[Path, Path]:
     return csv_file, parquet_file
 
 
+def write_groups(folder: Path) -> None:
+    """Write the names of all pages to a file, in the folder of the visits."""
+    lines = ["page", *(f"g{number}" for number in range(GROUPS))]
+    (folder / "pages.txt").write_text("\n".join(lines) + "\n")
+
+
 def counton_words(file: Path, *, has_users: bool) -> list[str]:
     """Return the arguments of a first run of counton, with a new state."""
     state = Path(tempfile.mkdtemp(dir=file.parent), "s.db")
@@ -113,9 +119,7 @@ def main() -> None:
     print("| Work | counton | polars | duckdb |\n|---|--:|--:|--:|")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        (folder / "pages.txt").write_text(
-            "\n".join(["page", *(f"g{number}" for number in range(GROUPS))]) + "\n"
-        )
+        write_groups(folder)
         csv_file, parquet_file = write_visits(folder, asked.rows)
         few_rows, _ = write_visits(folder, FEW_ROWS)
         works = (

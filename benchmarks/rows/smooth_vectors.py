@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
+from numpy.typing import NDArray
 
 from benchmarks.measure import fastest
 from benchmarks.row import Row
@@ -43,11 +44,11 @@ def measure() -> Iterator[Row]:
         1.2,
         note="numpy drawing 2 * 10^7 normals",
     )
-    yield _bulk()
+    yield from _bulk()
 
 
-def _bulk() -> Row:
-    """Measure ten million releases at once against numpy's draws."""
+def _bulk() -> Iterator[Row]:
+    """Measure ten million releases at once against numpy's draws, and against its whole tree."""
     strategy = SmoothBinary.best(BULK, norm=2)
     generator = np.random.default_rng()
     zeros = np.zeros(BULK, np.int64)
@@ -58,6 +59,34 @@ def _bulk() -> Row:
     def normals() -> None:
         generator.standard_normal(2 * BULK)
 
-    ours, peer = fastest(releases, normals, turns=3, seconds=1)
+    def tree() -> None:
+        _tree_of_normals(strategy, generator)
+
+    ours, draws, whole_tree = fastest(releases, normals, tree, turns=3, seconds=1)
     name = f"{BULK:,} releases of {strategy}"
-    return Row(name, ours / peer, 3, note="numpy drawing 2 * 10^7 normals")
+    yield Row(name, ours / draws, 3, note="numpy drawing 2 * 10^7 normals")
+    yield Row(name, ours / whole_tree, 1.2, note="numpy drawing all nodes, added up by level")
+
+
+def _tree_of_normals(strategy: SmoothBinary, generator: np.random.Generator) -> NDArray[np.float64]:
+    """Return the noise of all releases in floating point, level by level from the root.
+
+    A node for each prefix of a leaf's index has one normal, which the right half below it adds.
+    """
+    sums = np.zeros(1)
+    ones = np.zeros(1, np.int8)
+    for level in range(strategy.height):
+        can_be_one = ones < strategy.height - strategy.zeros
+        can_be_zero = level - ones < strategy.zeros
+        children = can_be_one.view(np.int8) + can_be_zero.view(np.int8)
+        last_child = np.cumsum(children) - 1
+        parent = np.repeat(np.arange(len(sums)), children)
+        ones_of_level = last_child[can_be_one]
+        sums = sums[parent]
+        sums[ones_of_level] += generator.standard_normal(len(ones_of_level))
+        ones = ones[parent]
+        ones[ones_of_level] += 1
+        # Each prefix has a leaf, so the first prefixes are enough.
+        sums = sums[: strategy.horizon + 1]
+        ones = ones[: strategy.horizon + 1]
+    return sums[1:]
