@@ -108,6 +108,7 @@ _NAMES = {
     "BandedRoot": names.BANDED_ROOT,
     "EndlessBandedRoot": names.BANDED_ROOT,
     "EndlessHats": names.RECENT_HATS,
+    "EndlessTwoHats": names.RECENT_HATS,
     "GrowingBlocks": names.GROWING_BLOCKS,
     "GrowingCascade": names.CASCADE,
     "GrowingSquareRoot": names.GROWING_ROOT,
