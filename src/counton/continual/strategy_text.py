@@ -108,7 +108,6 @@ _NAMES = {
     "BandedRoot": names.BANDED_ROOT,
     "EndlessBandedRoot": names.BANDED_ROOT,
     "EndlessHats": names.RECENT_HATS,
-    "EndlessTwoHats": names.RECENT_HATS,
     "GrowingBlocks": names.GROWING_BLOCKS,
     "GrowingCascade": names.CASCADE,
     "GrowingSquareRoot": names.GROWING_ROOT,

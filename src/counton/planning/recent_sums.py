@@ -17,7 +17,6 @@ from counton.strategies import (
     BandedRoot,
     EndlessBandedRoot,
     EndlessHats,
-    EndlessTwoHats,
     LeastSquaresStrategy,
     StreamStrategy,
 )
@@ -135,9 +134,7 @@ def hats_of(
     return () if best is None else (_hats(best, horizon),)
 
 
-def _endless_hats(
-    workload: RecentWorkload, metric: Metric
-) -> tuple[EndlessHats | EndlessTwoHats, ...]:
+def _endless_hats(workload: RecentWorkload, metric: Metric) -> tuple[EndlessHats, ...]:
     """Return the best candidates for Laplace noise without a last step, for wider noise at the end.
 
     Raises:
@@ -148,7 +145,7 @@ def _endless_hats(
         raise InvalidInputError("hats without a last step are not planned for totals")
     compared = min(max(_COMPARED, 3 * reach), _MOST_COMPARED)
 
-    candidates: list[EndlessHats | EndlessTwoHats] = [EndlessHats(2, 0, 0)]  # each step alone
+    candidates: list[EndlessHats] = [EndlessHats(2, 0, 0)]  # each step alone
     if reach >= _LEAST_WIDTH:
         candidates += [
             EndlessHats(spacing, height)
@@ -157,7 +154,7 @@ def _endless_hats(
         ]
     if reach >= _LEAST_TWO:
         candidates += [
-            EndlessTwoHats(spacing, round(wide / spacing), height, wide_height)
+            EndlessHats(spacing, height, _BITS, round(wide / spacing), wide_height)
             for (spacing, height), (wide, wide_height) in _of_levels(_TWO_LEVELS, reach, compared)
             if spacing <= LARGEST_SPACING
         ]

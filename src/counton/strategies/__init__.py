@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from counton.strategies.streams.banded_root import BandedRoot as BandedRoot
     from counton.strategies.streams.banded_root import EndlessBandedRoot as EndlessBandedRoot
     from counton.strategies.streams.endless_hats import EndlessHats as EndlessHats
-    from counton.strategies.streams.endless_hats import EndlessTwoHats as EndlessTwoHats
     from counton.strategies.streams.epochs import Epochs as Epochs
     from counton.strategies.streams.expiring import Expiring as Expiring
     from counton.strategies.streams.factorisation import Factorisation as Factorisation

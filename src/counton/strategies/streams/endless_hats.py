@@ -32,7 +32,6 @@ This mechanism is counton's own.
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from functools import cached_property
@@ -109,23 +108,64 @@ class _Level(NamedTuple):
         return self.height - self.right
 
 
-class _HatStream(EndlessStrategy):
-    """Steps, and one or two levels of hats, from narrow to wide.
+class EndlessHats(EndlessStrategy):
+    """Running totals whose sums over recent steps have little Laplace noise, without a last step.
 
-    Attributes:
-        own: the weight of a count in the node of its step, in units of 2^-bits.
+    The guarantee is for all releases together, and does not weaken with age. Sums over so many
+    recent steps have about the same variance at all late steps. The variance of totals grows with
+    the step.
+
+    Sums over 250 recent steps and more have less noise with a second level of wider hats.
+
+    Args:
+        spacing: number of steps from a knot to the next, from 2 to 2^14.
+        height: weight of a count at a knot, in units of 2^-bits, from 0 to 2^bits - 1; 0: each step
+            has noise of its own.
+        bits: fraction bits of weights, 0 to 16.
+        multiple: number of knots from a wide knot to the next, up to 32; 1: there are no wide hats.
+        wide_height: weight of a count at a wide knot. It is 0 without wide hats; both weights
+            together are at most 2^bits - 1.
+
+    Raises:
+        InvalidInputError: an argument out of range.
+
+    >>> strategy = EndlessHats(11, 29128)
+    >>> variance = strategy.variance([28, 1000, 10**6], since=[0, 972, 10**6 - 28])
+    >>> (2 * variance).round(1).tolist()
+    [34.4, 39.3, 38.9]
+    >>> strategy.l1_sensitivity()
+    Fraction(1, 1)
+    >>> of_a_year = EndlessHats(12, 21998, multiple=12, wide_height=20623)
+    >>> variance = of_a_year.variance([365, 10**6], since=[0, 10**6 - 365])
+    >>> ((2 * variance) ** 0.5).round(1).tolist()
+    [9.6, 11.6]
     """
 
     sources = ("a_floor_estimates", "a_rounded_quotient_estimates")
-    bits: int
-    own: int
 
-    def _begin(self, *levels: _Level) -> None:
-        """Take the levels of hats. Constructors call it when their arguments are checked."""
-        self._levels = levels
-        self.own = (1 << self.bits) - sum(level.height for level in levels)
+    def __init__(
+        self,
+        spacing: int,
+        height: int,
+        bits: int = _MOST_BITS,
+        multiple: int = 1,
+        wide_height: int = 0,
+    ) -> None:
+        self.bits = check_integer("bits", bits, 0, _MOST_BITS)
+        self.spacing = check_integer("spacing", spacing, 2, LARGEST_SPACING)
+        most = (1 << self.bits) - 1
+        self.height = check_integer("height", height, 0, most)
+        self.multiple = check_integer("multiple", multiple, 1, _LARGEST_MULTIPLE)
+        most_wide = most - self.height if self.multiple > 1 else 0
+        self.wide_height = check_integer("wide_height", wide_height, 0, most_wide)
         #: Steps of a block.
-        self._block = levels[-1].spacing
+        self._block = self.spacing * self.multiple
+        levels = [_Level(self.spacing, self.height)]
+        if self.multiple > 1:
+            levels.append(_Level(self._block, self.wide_height))
+        self._levels = tuple(levels)
+        #: The weight of a count in the node of its step.
+        self.own = (1 << self.bits) - sum(level.height for level in levels)
         #: Knots of each level in a block, and of all of them.
         self._knots_by_level = [self._block // level.spacing for level in levels]
         self._knots = sum(self._knots_by_level)
@@ -138,6 +178,32 @@ class _HatStream(EndlessStrategy):
             drawn_ahead=(_REACH + 2) * self._block,
             last_step=LARGEST_HORIZON,
         )
+
+    @classmethod
+    @override
+    def examples(cls, horizon: int) -> Sequence[EndlessHats]:
+        if horizon <= 40:
+            return (cls(3, 28, 6), cls(2, 0, 0))
+        return (cls(5, 40, 6), cls(2, 20, 6, 2, 18))
+
+    @property
+    @override
+    def parameters(self) -> dict[str, Any]:
+        """Arguments that identify the strategy; those of wide hats only if there are any."""
+        values = {"spacing": self.spacing, "height": self.height, "bits": self.bits}
+        if self.multiple > 1:
+            values |= {"multiple": self.multiple, "wide_height": self.wide_height}
+        return values
+
+    def coarser(self, bits: int) -> EndlessHats:
+        """Return nearly the same strategy with fewer fraction bits, for wider noise.
+
+        Args:
+            bits: fraction bits of weights, at most those of this strategy.
+        """
+        fewer = self.bits - bits
+        height = self.height >> fewer
+        return EndlessHats(self.spacing, height, bits, self.multiple, self.wide_height >> fewer)
 
     # ------------------------------------------------------------------------------ C and M
 
@@ -161,10 +227,61 @@ class _HatStream(EndlessStrategy):
             first += knots
         return here, after
 
-    @property
-    @abstractmethod
+    @cached_property
     def _inverse(self) -> list[Any]:
         """M from a block to the next `_REACH` ones: (knots, knots) each, in 2^-(2 bits + 14)."""
+        return self._inverse_of_two if self.multiple > 1 else self._inverse_of_one
+
+    @property
+    def _inverse_of_one(self) -> list[int]:
+        """M by the distance of knots from 0 to `_REACH`, in units of 2^-(2 bits + 14)."""
+        left = self._levels[0].left
+        right = self._levels[0].right
+        square = int(left @ left) + int(right @ right) + self.own**2
+        product = int(left @ right)
+        # The middle column of the inverse of a symmetric tridiagonal matrix, by elimination from
+        # both ends: x_(j + 1) = -ratio x_j.
+        ratio = Fraction(0)
+        ratios = []
+        for _ in range(_SOLVED):
+            ratio = Fraction(product) / (square - product * ratio)
+            ratios.append(ratio)
+        value = 1 / (square - 2 * product * ratios[-1])
+        values = [value]
+        for ratio in ratios[: -_REACH - 1 : -1]:
+            value = -ratio * value
+            values.append(value)
+        unit = 1 << 2 * self.bits + _INVERSE_BITS
+        return [math.floor(value * unit + Fraction(1, 2)) for value in values]
+
+    @property
+    def _inverse_of_two(self) -> list[Any]:
+        """M from a block to the next `_REACH` ones, in units of 2^-(2 bits + 14).
+
+        The system of 2 x 24 + 1 blocks is solved by elimination from both ends, in integers.
+        """
+        here, after = (weights.astype(object) for weights in self._weights)
+        square = here.T @ here + after.T @ after
+        square[np.diag_indices(self._knots)] += self.own**2
+        shift = _SOLUTION_BITS - 2 * self.bits
+        square = square << shift
+        product = (here.T @ after) << shift  # of a block with the next
+        from_left = from_right = square * 0
+        ratios = []
+        for _ in range(_SOLVED):
+            ratio = _times(_inverted(square - _times(product, from_right)), product.T)
+            from_right = ratio
+            ratios.append(ratio)
+            left = _times(_inverted(square - _times(product.T, from_left)), product)
+            from_left = left
+        middle = square - _times(product, from_right) - _times(product.T, from_left)
+        block = _inverted(middle)
+        blocks = [block]
+        for ratio in ratios[: -_REACH - 1 : -1]:
+            block = -_times(ratio, block)
+            blocks.append(block)
+        half = 1 << _SOLUTION_BITS - _INVERSE_BITS - 1
+        return [(block + half) >> _SOLUTION_BITS - _INVERSE_BITS for block in blocks]
 
     @cached_property
     def _kernel(self) -> Integers:
@@ -404,13 +521,20 @@ class _HatStream(EndlessStrategy):
         of_step = 0.5 * 2.0 ** (FRACTION_BITS - self.total_bits) * (1 + heights / self.own)
         return np.asarray(rounding_of_releases(first, last) + of_step * (last - first))
 
-    @abstractmethod
     def _largest_corrections(self, std: float) -> float:
         """Return the largest of the corrections, before they are rounded.
 
         Args:
             std: how wide noise may be, in units of 2^-bits.
         """
+        here, after = (weights.astype(np.float64) for weights in self._weights)
+        kernel = self._kernel.astype(np.float64)
+        if self.multiple == 1:
+            residual = std * math.hypot(self.own, *here.ravel(), *after.ravel())
+            # residuals of neighbours are correlated
+            return 3 * residual * float(np.linalg.norm(kernel))
+        of_knots = std * np.sqrt((here**2).sum(axis=0) + (after**2).sum(axis=0) + self.own**2)
+        return float((np.abs(kernel) @ of_knots).sum(axis=0).max())
 
     @override
     def _check_distribution(self, distribution: NoiseDistribution) -> None:
@@ -430,7 +554,6 @@ class _HatStream(EndlessStrategy):
     def _residuals(self, field: NodeNoise, blocks: range) -> Integers:
         """Return the residuals of the knots of blocks, of shape (blocks, knots, cells)."""
         cells = math.prod(field.shape)
-        here, after = self._weights
         residuals = np.empty((len(blocks), self._knots, cells), np.int64)
         size = max(1, steps_at_once(cells) // self._block)
         before = np.zeros((1, self._block, cells), np.int64)  # no steps before the first one
@@ -439,12 +562,22 @@ class _HatStream(EndlessStrategy):
         for start in range(blocks[0], blocks.stop, size):
             some = range(start, min(start + size, blocks.stop))
             own_noise = np.concatenate([before, self._own_noise(field, some)])
-            part = np.einsum("btc,tk->bkc", own_noise[1:], here)
-            part += np.einsum("btc,tk->bkc", own_noise[:-1], after)
+            part = self._in_knots(own_noise)
             part -= self.own * self._noise_of_knots(field, some)
             residuals[start - blocks[0] :][: len(some)] = part
             before = own_noise[-1:]
         return residuals
+
+    def _in_knots(self, own_noise: Integers) -> Integers:
+        """Return the sums, weighted by hats, of all blocks but the first one."""
+        cells = own_noise.shape[2]
+        sums = []
+        for level, knots in zip(self._levels, self._knots_by_level, strict=True):
+            by_knot = own_noise.reshape(-1, level.spacing, cells)
+            of_level = np.tensordot(by_knot[knots:], level.left, (1, 0))
+            of_level += np.tensordot(by_knot[knots - 1 : -1], level.right, (1, 0))
+            sums.append(of_level.reshape(-1, knots, cells))
+        return np.concatenate(sums, axis=1)
 
     def _own_noise(self, field: NodeNoise, blocks: range) -> Integers:
         """Return the noise of the nodes of steps, of shape (blocks, steps, cells)."""
@@ -473,10 +606,15 @@ class _HatStream(EndlessStrategy):
         for at, part in enumerate(self._kernel):
             corrections += np.einsum("kj,bjc->bkc", part, padded[at : at + len(corrections)])
         corrections = round_bits(corrections, self.bits + _INVERSE_BITS - GUARD_BITS)
-        here, after = self._weights
         estimates = self._own_noise(field, blocks) << self.total_bits
-        estimates -= np.einsum("tk,bkc->btc", here, corrections[:-1])
-        estimates -= np.einsum("tk,bkc->btc", after, corrections[1:])
+        first_place = 0
+        for level, knots in zip(self._levels, self._knots_by_level, strict=True):
+            of_level = corrections[:, first_place : first_place + knots].reshape(-1, 1, cells)
+            of_level = of_level[: len(blocks) * knots + 1]
+            by_knot = estimates.reshape(-1, level.spacing, cells)
+            by_knot -= level.left[:, None] * of_level[:-1]
+            by_knot -= level.right[:, None] * of_level[1:]
+            first_place += knots
         estimates = (estimates + (self.own >> 1)) // self.own
         offset = steps[0] - 1 - blocks[0] * self._block
         return estimates.reshape(-1, cells)[offset : offset + len(steps)]
@@ -513,169 +651,6 @@ class _HatStream(EndlessStrategy):
         return _HatReader(self, field).noise(steps)
 
 
-class EndlessHats(_HatStream):
-    """Running totals whose sums over recent steps have little Laplace noise, without a last step.
-
-    The guarantee is for all releases together, and does not weaken with age. Sums over so many
-    recent steps have about the same variance at all late steps. The variance of totals grows with
-    the step.
-
-    Args:
-        spacing: number of steps from a knot to the next, from 2 to 2^14.
-        height: weight of a count at a knot, in units of 2^-bits, from 0 to 2^bits - 1; 0: each step
-            has noise of its own.
-        bits: fraction bits of weights, 0 to 16.
-
-    Raises:
-        InvalidInputError: an argument out of range.
-
-    >>> strategy = EndlessHats(11, 29128)
-    >>> variance = strategy.variance([28, 1000, 10**6], since=[0, 972, 10**6 - 28])
-    >>> (2 * variance).round(1).tolist()
-    [34.4, 39.3, 38.9]
-    >>> strategy.l1_sensitivity()
-    Fraction(1, 1)
-    """
-
-    def __init__(self, spacing: int, height: int, bits: int = _MOST_BITS) -> None:
-        self.bits = check_integer("bits", bits, 0, _MOST_BITS)
-        self.spacing = check_integer("spacing", spacing, 2, LARGEST_SPACING)
-        self.height = check_integer("height", height, 0, (1 << self.bits) - 1)
-        self._begin(_Level(self.spacing, self.height))
-
-    @classmethod
-    @override
-    def examples(cls, horizon: int) -> Sequence[EndlessHats]:
-        return (cls(3, 28, 6), cls(2, 0, 0)) if horizon <= 40 else (cls(5, 40, 6),)
-
-    def coarser(self, bits: int) -> EndlessHats:
-        """Return nearly the same strategy with fewer fraction bits, for wider noise.
-
-        Args:
-            bits: fraction bits of weights, at most those of this strategy.
-        """
-        return EndlessHats(self.spacing, self.height >> self.bits - bits, bits)
-
-    @cached_property
-    @override
-    def _inverse(self) -> list[int]:
-        """M by the distance of knots from 0 to `_REACH`, in units of 2^-(2 bits + 14)."""
-        left = self._levels[0].left
-        right = self._levels[0].right
-        square = int(left @ left) + int(right @ right) + self.own**2
-        product = int(left @ right)
-        # The middle column of the inverse of a symmetric tridiagonal matrix, by elimination from
-        # both ends: x_(j + 1) = -ratio x_j.
-        ratio = Fraction(0)
-        ratios = []
-        for _ in range(_SOLVED):
-            ratio = Fraction(product) / (square - product * ratio)
-            ratios.append(ratio)
-        value = 1 / (square - 2 * product * ratios[-1])
-        values = [value]
-        for ratio in ratios[: -_REACH - 1 : -1]:
-            value = -ratio * value
-            values.append(value)
-        unit = 1 << 2 * self.bits + _INVERSE_BITS
-        return [math.floor(value * unit + Fraction(1, 2)) for value in values]
-
-    @override
-    def _largest_corrections(self, std: float) -> float:
-        residual = std * math.hypot(self.own, *np.concatenate(self._weights).ravel().tolist())
-        of_knots = residual * float(np.linalg.norm(self._kernel.astype(np.float64)))
-        return 3 * of_knots  # residuals of neighbours are correlated
-
-
-class EndlessTwoHats(_HatStream):
-    """Running totals whose sums over hundreds of recent steps have little Laplace noise.
-
-    There is no last step. The guarantee is for all releases together, and does not weaken with age.
-    Like `EndlessHats`, with a second level of wider hats: sums over 250 recent steps and more have
-    less noise.
-
-    Args:
-        spacing: number of steps from a narrow knot to the next, from 2 to 2^14.
-        multiple: number of narrow knots from a wide knot to the next, from 2 to 32.
-        height: weight of a count at a narrow knot, in units of 2^-bits.
-        wide_height: weight of a count at a wide knot. Both are at least 0, and less than 2^bits
-            together.
-        bits: fraction bits of weights, 0 to 16.
-
-    Raises:
-        InvalidInputError: an argument out of range.
-
-    >>> strategy = EndlessTwoHats(12, 12, 21943, 20708)
-    >>> std = (2 * strategy.variance([365, 10**6], since=[0, 10**6 - 365])) ** 0.5
-    >>> std.round(1).tolist()
-    [9.6, 11.6]
-    >>> strategy.l1_sensitivity()
-    Fraction(1, 1)
-    """
-
-    def __init__(
-        self, spacing: int, multiple: int, height: int, wide_height: int, bits: int = _MOST_BITS
-    ) -> None:
-        self.bits = check_integer("bits", bits, 0, _MOST_BITS)
-        self.spacing = check_integer("spacing", spacing, 2, LARGEST_SPACING)
-        self.multiple = check_integer("multiple", multiple, 2, _LARGEST_MULTIPLE)
-        most = (1 << self.bits) - 1
-        self.height = check_integer("height", height, 0, most)
-        self.wide_height = check_integer("wide_height", wide_height, 0, most - self.height)
-        narrow = _Level(self.spacing, self.height)
-        self._begin(narrow, _Level(self.spacing * self.multiple, self.wide_height))
-
-    @classmethod
-    @override
-    def examples(cls, horizon: int) -> Sequence[EndlessTwoHats]:
-        return (cls(2, 2, 20, 18, 6), cls(2, 3, 1, 0, 1)) if horizon <= 40 else ()
-
-    def coarser(self, bits: int) -> EndlessTwoHats:
-        """Return nearly the same strategy with fewer fraction bits, for wider noise.
-
-        Args:
-            bits: fraction bits of weights, at most those of this strategy.
-        """
-        fewer = self.bits - bits
-        heights = (self.height >> fewer, self.wide_height >> fewer)
-        return EndlessTwoHats(self.spacing, self.multiple, *heights, bits)
-
-    @cached_property
-    @override
-    def _inverse(self) -> list[Any]:
-        """M from a block to the next `_REACH` ones, in units of 2^-(2 bits + 14).
-
-        The system of 2 x 24 + 1 blocks is solved by elimination from both ends, in integers.
-        """
-        here, after = (weights.astype(object) for weights in self._weights)
-        square = here.T @ here + after.T @ after
-        square[np.diag_indices(self._knots)] += self.own**2
-        shift = _SOLUTION_BITS - 2 * self.bits
-        square = square << shift
-        product = (here.T @ after) << shift  # of a block with the next
-        from_left = from_right = square * 0
-        ratios = []
-        for _ in range(_SOLVED):
-            ratio = _times(_inverted(square - _times(product, from_right)), product.T)
-            from_right = ratio
-            ratios.append(ratio)
-            left = _times(_inverted(square - _times(product.T, from_left)), product)
-            from_left = left
-        middle = square - _times(product, from_right) - _times(product.T, from_left)
-        block = _inverted(middle)
-        blocks = [block]
-        for ratio in ratios[: -_REACH - 1 : -1]:
-            block = -_times(ratio, block)
-            blocks.append(block)
-        half = 1 << _SOLUTION_BITS - _INVERSE_BITS - 1
-        return [(block + half) >> _SOLUTION_BITS - _INVERSE_BITS for block in blocks]
-
-    @override
-    def _largest_corrections(self, std: float) -> float:
-        here, after = (weights.astype(np.float64) for weights in self._weights)
-        of_knots = std * np.sqrt((here**2).sum(axis=0) + (after**2).sum(axis=0) + self.own**2)
-        return float((np.abs(self._kernel.astype(np.float64)) @ of_knots).sum(axis=0).max())
-
-
 def _times(left: Any, right: Any) -> Any:
     """Return the product of two matrices of integers in units of 2^-`_SOLUTION_BITS`."""
     return (left @ right) >> _SOLUTION_BITS
@@ -696,9 +671,9 @@ def _inverted(matrix: Any) -> Any:
 class _HatReader(Reader):
     """The noise of one running stream, at a cost for each step that depends on the spacing."""
 
-    _strategy: _HatStream
+    _strategy: EndlessHats
 
-    def __init__(self, strategy: _HatStream, field: NodeNoise) -> None:
+    def __init__(self, strategy: EndlessHats, field: NodeNoise) -> None:
         super().__init__(strategy, field)
         self._begin()
 
