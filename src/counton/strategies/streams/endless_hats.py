@@ -286,8 +286,8 @@ class EndlessHats(EndlessStrategy):
     @cached_property
     def _kernel(self) -> Integers:
         """M by the distance of blocks from -`_REACH` to `_REACH`: (distances, knots, knots)."""
-        matrices = [np.array(one, np.int64).reshape(self._knots, -1) for one in self._inverse]
-        return np.array([*matrices[:0:-1], *(one.T for one in matrices)])
+        matrices = [np.array(part, np.int64).reshape(self._knots, -1) for part in self._inverse]
+        return np.array([*matrices[:0:-1], *(matrix.T for matrix in matrices)])
 
     def _knot_of(self, block: int, place: int) -> tuple[int, int]:
         """Return the node, as level and index, of the knot at a place in a block."""
