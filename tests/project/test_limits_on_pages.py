@@ -7,7 +7,7 @@ import pytest
 
 from counton.base.lengths import LATE_DAYS
 from counton.charts import totals
-from counton.io import error_policy
+from counton.io import declared_groups, error_policy
 from counton.results import release_files, web_page
 from counton.run.counting.remembered_rows import BUCKETS
 from counton.run.spec import statistic_parsing, terms
@@ -18,14 +18,18 @@ from counton.serve import (
     public_series,
     server,
     settings,
+    slots,
+    steady_clock,
     write_paths,
 )
 from counton.serve.service import _REMEMBER
+from counton.state import lease
 from counton.statistics.count import MOST_EVENTS
 from counton.strategies.strategy import LARGEST_DENSE
 
 ROOT = Path(__file__).parents[2]
 MIB = 2**20
+WORDS = {5: "five seconds", 10: "ten seconds", 600: "ten minutes"}
 LIMITS: list[tuple[str, str, Any]] = [
     ("README", "it does so for {} days", LATE_DAYS),
     ("concepts/late-data", "ended more than {} days before the last released window", LATE_DAYS),
@@ -41,6 +45,11 @@ LIMITS: list[tuple[str, str, Any]] = [
     ("guides/erasure", "deleted automatically {} days after the end", LATE_DAYS),
     ("guides/erasure", "users into {:,} groups by a keyed digest", BUCKETS),
     ("guides/erasure", "too low by about {:.1%}.", 1 / BUCKETS),
+    ("guides/fill-in-a-job-file", "more than {} days older than the last released", LATE_DAYS),
+    ("guides/service", "accepts the new time after {},", WORDS[steady_clock.LASTING_SECONDS]),
+    ("guides/service", "ahead by more than {},", WORDS[steady_clock._TOLERANCE_SECONDS]),
+    ("guides/service", "another takes over within {}.", WORDS[lease.LEASE_SECONDS]),
+    ("reference/http-api", "no place within {} receives", WORDS[slots._LONGEST_WAIT_SECONDS]),
     ("guides/operate", "{} days of digests", LATE_DAYS),
     ("guides/operate", "at most {} MiB", settings.WAITING_BYTES // MIB),
     ("guides/service", "recognises a repeated batch for {} days", _REMEMBER // 86_400_000_000),
@@ -58,8 +67,8 @@ LIMITS: list[tuple[str, str, Any]] = [
     ("guides/dashboard", "the newest {:,} rows", web_page._MOST_ROWS),
     ("guides/pre-aggregated-input", "from 0 to 2^{}", MOST_EVENTS.bit_length() - 1),
     ("guides/spark", "reads up to {:,} combinations", release_files._MOST_NUMBERS),
+    ("guides/spark", "has fewer than {:,} groups", declared_groups._MOST_GROUPS),
     ("statistics/moments", "the bounds (default {})", statistic_parsing._GRID),
-    ("statistics/top-k", "to show (default {})", 10),
     ("research/accuracy", "measurement matrix of up to {:,} steps", LARGEST_DENSE),
     ("research/extend", "per step, up to {:,} columns", LARGEST_DENSE),
     ("research/extend", "not limited to {:,} steps", LARGEST_DENSE),

@@ -5,6 +5,7 @@ import math
 import re
 from fractions import Fraction
 from pathlib import Path
+from statistics import NormalDist
 from typing import Any
 
 import polars as pl
@@ -12,7 +13,9 @@ import pytest
 
 from counton import ZCDP, PureDP, Rolling, plan
 from counton.base.errors import InvalidInputError
+from counton.noise.normals import LARGEST_SQUARED_RADIUS
 from counton.privacy.concentrated import epsilon_within
+from counton.privacy.gaussian import analytic_gaussian_sigma
 from counton.run import Job
 from counton.run.plan_job import planned_job
 from papers import recent_sums
@@ -192,3 +195,39 @@ def test_rolling_sums_state_longest_sum_of_an_endless_stream() -> None:
     plan(None, ZCDP(0.5), workload=Rolling(longest), compare=False)
     with pytest.raises(InvalidInputError, match="no strategy"):
         plan(None, ZCDP(0.5), workload=Rolling(longest + 1), compare=False)
+
+
+@pytest.mark.parametrize("name", ["../README", "index"])
+def test_start_pages_state_noise_of_visitors(name: str) -> None:
+    std = plan(52, epsilon=1, series="per-window").best.errors.max_std
+    text = page(name)
+    assert f"The standard deviation of the noise is {std:.1f}." in text
+    if name != "index":
+        assert f"noise with a standard deviation of {std:.1f}." in text
+
+
+def test_start_states_margin_of_a_daily_count() -> None:
+    margin = plan(365, epsilon=1, series="per-window").halfwidth(365)
+    assert f"a daily count has a margin of error of about {margin:.0f}." in page("index")
+
+
+def test_readme_states_exact_numbers(visits: pl.DataFrame) -> None:
+    since = visits.filter(pl.col("time") >= dt.datetime(2024, 3, 4))
+    weeks = since.group_by(pl.col("time").dt.truncate("1w")).agg(pl.col("visitor").n_unique())
+    *others, last = weeks.sort("time")["visitor"]
+    exact = (
+        f"The exact numbers of this public example are {', '.join(map(str, others))} and {last}."
+    )
+    assert exact in page("../README")
+
+
+def test_trust_page_states_least_delta_and_probability_of_loss() -> None:
+    text = page("guarantees/details")
+    sigma = analytic_gaussian_sigma(1, 1e-6)
+    beyond = NormalDist().cdf(1 / (2 * sigma) - sigma) / 1e-6
+    assert f"just satisfies (1, 1e-6), this probability is {beyond:.0f} δ." in text
+    distance = math.sqrt(2 * 2)  # of two normal distributions with rho = 2, in standard deviations
+    apart = 2 * NormalDist().cdf(distance / 2) - 1
+    assert f"(by {apart:.2f} for two normal distributions)" in text
+    largest = math.sqrt(LARGEST_SQUARED_RADIUS)
+    assert f"value of a normal variable is {largest:.2f} standard deviations" in text

@@ -1,7 +1,7 @@
 """Noise keys known in advance, so that a page shows numbers that its commands print again.
 
-The state that a page makes first has key 1, the next one key 2. The keys follow from these numbers,
-so nobody may use them for data.
+Keys of new states, and salts of further streams, are numbered from 1. The keys follow from these
+numbers, so nobody may use them for data.
 """
 
 from __future__ import annotations
@@ -18,22 +18,31 @@ if TYPE_CHECKING:
 VARIABLE = "COUNTON_NUMBERED_KEYS"
 
 
-def next_key(counter: Path) -> Key:
-    """Return the key after the last one.
+def next_number(counter: Path) -> int:
+    """Return the number after the last one.
 
     Args:
-        counter: the file with the number of the last key; without it, there was none.
+        counter: the file with the last number; without it, there was none.
     """
-    from counton.noise import Key
-
     number = 1 + int(counter.read_text() if counter.exists() else 0)
     counter.write_text(str(number))
-    return Key._holding(sha256(f"key {number} of a page".encode()).digest())
+    return number
 
 
 def number_keys() -> None:
-    """Let this process make numbered keys from now on, if the variable names a file."""
-    if counter := os.environ.get(VARIABLE):
+    """Let this process number its keys and salts from now on, if the variable names a file."""
+    if name := os.environ.get(VARIABLE):
         from counton.noise import Key
 
-        Key.generate = staticmethod(lambda: next_key(Path(counter)))  # type: ignore[method-assign]
+        counter = Path(name)
+        with_salt = Key.with_salt
+
+        def generate() -> Key:
+            words = f"key {next_number(counter)} of a page"
+            return Key._holding(sha256(words.encode()).digest())
+
+        def with_numbered_salt(key: Key, salt: str | None = None) -> Key:
+            return with_salt(key, salt or f"{next_number(counter):032x}")
+
+        Key.generate = staticmethod(generate)  # type: ignore[method-assign]
+        Key.with_salt = with_numbered_salt  # type: ignore[method-assign, assignment]
