@@ -312,6 +312,7 @@ def _notes_of_windows(
         *of_rows,
         ("rows that an earlier run had counted, not counted again", _number_of_duplicates(result)),
         (after_final, of_choice),
+        (_late_in_closed_windows(result), counts.input.choice.new_past),
         (
             "rows of windows that this input does not cover, not used in this run",
             counts.input.outside_snapshot,
@@ -322,6 +323,17 @@ def _notes_of_windows(
         ),
         (after_final if windows.n_revisions else _late_in_snapshot(result), of_snapshot),
     ]
+
+
+def _late_in_closed_windows(result: RunResult) -> str:
+    """Return words for new rows of an input with all rows that came too late to count."""
+    windows = result.spec.terms.windowing.windows
+    if windows.n_revisions:
+        return "new rows of windows that were final, not counted"
+    return (
+        f"new rows from over {LATE_DAYS} days before the last released "
+        f"{windows.period or 'window'}, not counted"
+    )
 
 
 def _when_counted(result: RunResult) -> str:

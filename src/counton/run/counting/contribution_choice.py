@@ -37,6 +37,7 @@ class ChoiceCounts:
         after_final: rows of windows or periods that are closed.
         missing: counted rows that a snapshot lacks, and that stay counted.
         retracted: counted rows that a snapshot lacks, and that count no more.
+        new_past: new rows of windows or periods that are closed, of an input that has all rows.
         dropped_early: rows beyond a bound by window, dropped before all rows were read, so before
             it was known which windows the run releases.
     """
@@ -46,6 +47,7 @@ class ChoiceCounts:
     after_final: int = 0
     missing: int = 0
     retracted: int = 0
+    new_past: int = 0
     dropped_early: Counter[int] = field(default_factory=Counter)
 
     def plus(self, other: ChoiceCounts) -> ChoiceCounts:
