@@ -29,11 +29,9 @@ from counton.strategies.strategy import LARGEST_DENSE
 
 ROOT = Path(__file__).parents[2]
 MIB = 2**20
-WORDS = {5: "five seconds", 10: "ten seconds", 600: "ten minutes"}
+WORDS: dict[float, str] = {5: "five seconds", 10: "ten seconds", 600: "ten minutes"}
 LIMITS: list[tuple[str, str, Any]] = [
-    ("README", "it does so for {} days", LATE_DAYS),
     ("concepts/late-data", "ended more than {} days before the last released window", LATE_DAYS),
-    ("concepts/late-data", "or beyond the {} days", LATE_DAYS),
     ("guides/bad-rows", "they count once, for {} days", LATE_DAYS),
     ("guides/bad-rows", "remembers an id for {} days after the day", LATE_DAYS),
     ("guides/bad-rows", "rows from more than {} days before the last released", LATE_DAYS),

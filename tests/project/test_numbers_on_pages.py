@@ -33,9 +33,9 @@ def page(name: str) -> str:
     return " ".join((ROOT / "docs" / f"{name}.md").read_text("utf-8").split())
 
 
-def margins(statistic: str, events: object = "visits.csv", /, **options: Any) -> list[float]:
+def margins(statistic: str, /, **options: Any) -> list[float]:
     """Return the largest margin of error of each number that a job plans."""
-    job = Job(statistic, events, "state.db", **options)
+    job = Job(statistic, "visits.csv", "state.db", **options)
     return [max(number.halfwidths) for number in planned_job(job).numbers]
 
 
