@@ -167,6 +167,27 @@ def test_init_leaves_unstated_keys_empty_and_run_names_them(
     assert not (loans / "loans.counton.db").exists()
 
 
+@pytest.mark.parametrize(
+    ("columns", "rows", "offered"),
+    [
+        (("reader", "fee"), (("ann", "1.5"), ("bob", "2")), "names the user (reader), with"),
+        (("reader", "fee"), (("17.0", "1.50"), ("18.0", "2")), "names the user (reader), with"),
+        (("fee",), (("1.5",), ("2",)), "names the user, with"),
+    ],
+)
+def test_init_offers_no_column_of_fractions_as_user(
+    columns: tuple[str, ...],
+    rows: tuple[tuple[str, ...], ...],
+    offered: str,
+    loans: Path,
+    init: Callable[..., Result],
+) -> None:
+    lines = [("time", *columns), *(("2026-03-01T09:00", *row) for row in rows)]
+    (loans / "loans.csv").write_text("\n".join(map(",".join, lines)) + "\n")
+    assert init("loans.csv").code == 0
+    assert offered in (loans / "nightly.toml").read_text()
+
+
 def test_init_chooses_no_user_column_by_its_name(
     loans: Path, init: Callable[..., Result], place: Workplace
 ) -> None:

@@ -127,6 +127,39 @@ def test_load_refuses_invalid_job_file(changed: tuple[str, str], words: str, fil
 
 
 @pytest.mark.parametrize(
+    ("changed", "key"),
+    [
+        (('every = "1d"', "every = 1d"), "every"),
+        (('time = "time"', "time = time"), "time"),
+        (('time = "time"', 'time = "time'), "time"),
+        (('time = "time"', 'time "time"'), "time"),
+        (('time = "time"', 'time = "time"\ntime = "at"'), "time"),
+        (("windows = 30", "windows ="), "windows"),
+        (("epsilon = 0.5", "epsilon = 0,5"), "epsilon"),
+        (("start = 2024-03-01", "start = ["), "start"),
+        (('group-by = "page"', 'group-by = ["page",'), "group-by"),
+        ((FILE, FILE.rstrip() + "\nuser"), "user"),
+    ],
+)
+def test_load_names_key_that_is_not_valid_toml(
+    changed: tuple[str, str], key: str, file: Path
+) -> None:
+    assert changed[0] in FILE
+    told = refused(file, FILE.replace(*changed))
+    assert f"not valid TOML: key '{key}': " in told
+    assert "write text and dates in quotation marks" in told
+
+
+@pytest.mark.parametrize(
+    "changed", [("[jobs.visits]", "[jobs.visits"), ("[defaults]", "[defaults")]
+)
+def test_load_names_no_key_of_another_line(changed: tuple[str, str], file: Path) -> None:
+    told = refused(file, FILE.replace(*changed))
+    assert "not valid TOML: Expected ']'" in told
+    assert "key '" not in told
+
+
+@pytest.mark.parametrize(
     "text", ["", "[defaults]\nwindows = 3", "[jobs]", "[serve]\npublic = true"]
 )
 def test_load_refuses_a_file_without_jobs(text: str, file: Path) -> None:

@@ -175,7 +175,8 @@ def _refuse_date_of_one_run(job: CountJob) -> None:
     if date is not None:
         raise InvalidInputError(
             f"{param('until', date)} would stop every later run at this date, too: leave "
-            f"it out, and give it to counton run; or give {param('until', LATEST_ROW)}"
+            f"it out, and give it to counton run; or give {param('until', LATEST_ROW)}. If the "
+            "file is complete, write the date into the job file afterwards"
         )
 
 

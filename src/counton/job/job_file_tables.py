@@ -27,6 +27,13 @@ _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _NO_VARIABLE = re.compile(r"\$\{(?![A-Za-z_][A-Za-z0-9_]*\})[^}]{0,40}\}?")
 #: Key whose text is SQL.
 _QUERY = "query"
+#: The place at the end of a message of Python's parser.
+_PLACE = re.compile(r"\(at (?:line (?P<line>\d+), column (?P<column>\d+)|end of document)\)$")
+#: The key at the beginning of a line, also without its sign of equality.
+_KEY_OF_LINE = re.compile(r"[ \t]*(?P<key>[A-Za-z0-9_-]+)[ \t]*(?:=|$)")
+_HOW_TO_WRITE_VALUES = (
+    'write text and dates in quotation marks, as in "1d", decimals with a point, and each key once'
+)
 #: Most characters of a wrong text in a message.
 _LONGEST_TEXT = 80
 
@@ -93,10 +100,49 @@ def parse_file_text(file: Path, data: bytes) -> dict[str, object]:
     """
     try:
         return parse_toml(data)
-    except ValueError as error:  # also text that is not UTF-8
+    except InvalidInputError as error:
         raise InvalidInputError(
             f"job file {str(file)!r} is not valid TOML: {error}; correct it"
         ) from error
+    except ValueError as error:  # also text that is not UTF-8
+        key = _key_at(data.decode(errors="replace"), str(error))
+        if key is None:
+            problem, remedy = str(error), "correct it"
+        else:
+            problem, remedy = f"key {key!r}: {error}", _HOW_TO_WRITE_VALUES
+        raise InvalidInputError(
+            f"job file {str(file)!r} is not valid TOML: {problem}; {remedy}"
+        ) from error
+
+
+def _key_at(text: str, problem: str) -> str | None:
+    """Return the key whose line or list a parser could not read; None if it was at no key.
+
+    Args:
+        text: text of the job file.
+        problem: message of the parser, which ends with the place.
+
+    >>> text = 'every = "1d"\\ntimezone = UTC\\n'
+    >>> _key_at(text, "Invalid value (at line 2, column 12)")
+    'timezone'
+    """
+    place = _PLACE.search(problem)
+    if place is None:
+        return None
+    lines = text.splitlines(keepends=True)
+    before = text
+    if place["line"]:
+        line = int(place["line"])
+        before = (
+            "".join(lines[: line - 1]) + "".join(lines[line - 1 : line])[: int(place["column"]) - 1]
+        )
+    for part in reversed(before.splitlines()):
+        if part.lstrip().startswith("["):
+            return None
+        key = _KEY_OF_LINE.match(part)
+        if key is not None:
+            return key["key"]
+    return None
 
 
 def _parse_file(file: Path) -> dict[str, object]:

@@ -126,7 +126,8 @@ def _moment(value: object) -> str:
             datetime.fromisoformat(value.strip())
         except ValueError:
             raise ValueError(
-                "is not a time; write ISO 8601, as in 2024-03-01 or 2024-03-01T08:30Z"
+                "is not a time; write ISO 8601, as in 2024-03-01 or 2024-03-01T08:30Z "
+                f"({param('until', '')} may also be {NOW} or {LATEST_ROW})"
             ) from None
     return value
 

@@ -370,6 +370,29 @@ def find_totals(columns: Iterable[pl.Series]) -> tuple[tuple[str, str], ...]:
     return tuple(names_of_totals)
 
 
+def find_fractions(columns: Iterable[pl.Series]) -> tuple[str, ...]:
+    """Return the columns of numbers that are not all whole, which name no users.
+
+    >>> find_fractions([pl.Series("amount", [1.25, 4.0]), pl.Series("id", [17.0, None])])
+    ('amount',)
+    >>> find_fractions([pl.Series("paid", ["1,50", "2"]), pl.Series("id", ["17.0", "18.0"])])
+    ('paid',)
+    """
+    return tuple(column.name for column in columns if _has_fractions(_some_of(column)))
+
+
+def _has_fractions(values: pl.Series) -> bool:
+    if values.dtype == pl.String:
+        texts = values.str.strip_chars()
+        has_sign = texts.str.contains(_WITH_COMMA) | texts.str.contains(_WITH_POINT)
+        numbers = has_sign | texts.str.contains(_WHOLE)
+        is_fraction = has_sign & ~texts.str.contains(r"[.,]0+$")
+        return _fraction(numbers) >= _MOST_OF_THEM and bool(is_fraction.any())
+    if values.dtype.is_float() or values.dtype.is_decimal():
+        return bool((values != values.floor()).any())
+    return False
+
+
 def find_like_missing(columns: Iterable[pl.Series]) -> tuple[tuple[str, str, int], ...]:
     """Return columns with texts that programs write for a missing value, and numbers of rows.
 

@@ -26,6 +26,7 @@ from counton.run.new_job.column_contents import (
     TimeColumn,
     columns_of_counts,
     decimal_sign,
+    find_fractions,
     find_like_missing,
     find_months,
     find_thousands,
@@ -91,6 +92,7 @@ class FirstLook:
         has_rows: whether there is a row.
         months: columns of months without a day, as in 2024-03, which cannot be read as times.
         window_by_time: lengths of windows that columns of times suggest, by their names.
+        fractions: columns of numbers that are not all whole.
     """
 
     columns: tuple[str, ...]
@@ -103,6 +105,7 @@ class FirstLook:
     _not_utf8: Private[tuple[tuple[str, int], ...]]
     months: tuple[str, ...] = ()
     window_by_time: Mapping[str, str] = field(default_factory=dict)
+    fractions: tuple[str, ...] = ()
 
     def confidential_counts(self, job: Job) -> FirstFacts:
         """Return exact facts about the first rows, under the options of a job."""
@@ -191,6 +194,7 @@ def look_at(job: Job) -> FirstLook:
         _not_utf8=Private(beginning.not_utf8),
         months=find_months(sample.iter_columns()),
         window_by_time=_window_by_time(sample, times),
+        fractions=find_fractions(sample.iter_columns()),
     )
 
 

@@ -226,7 +226,8 @@ def unsaid(values: JobValues, look: FirstLook) -> dict[str, str]:
             "totals; without this line, such a row stops the run"
         )
     counts = columns_named_as_counts(look.columns, job)
-    user_columns = ", ".join(name for name in look.columns if name not in ("", whole.time, *counts))
+    no_users = ("", whole.time, *counts, *look.fractions)
+    user_columns = ", ".join(name for name in look.columns if name not in no_users)
     return remarks | _unsaid_unit(job, user_columns)
 
 
@@ -264,8 +265,8 @@ def _unsaid_times(job: CountJob, whole: CountJob, look: FirstLook) -> dict[str, 
         )
     if job.until is None and not job.lookback and (is_unread or are_old(whole, look)):
         remarks["until"] = (
-            f"{NOW} if new rows come regularly; {LATEST_ROW} if the file is of the past: then the "
-            "newest row ends the last window, and its time is not protected"
+            f'"{NOW}" if new rows come regularly; "{LATEST_ROW}" if the newest row is days old: '
+            "then the newest row ends the last window, and its time is not protected"
         )
     return remarks
 
@@ -329,8 +330,9 @@ def _unsaid_unit(job: CountJob, user_columns: str) -> dict[str, str]:
     if job.user is None:
         if job.privacy_unit is not None:
             return {}
+        which = f" ({user_columns})" if user_columns else ""
         remarks["user"] = (
-            f"whom to protect: the column that names the user ({user_columns}), with "
+            f"whom to protect: the column that names the user{which}, with "
             "max-contributions and contribution-period; or delete these three lines and write "
             'privacy-unit = "row", or what a row is in one word: it protects single rows'
         )
