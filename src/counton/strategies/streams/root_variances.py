@@ -37,6 +37,8 @@ _SHORT_SERIES = 2**16
 FEWEST = 2**16
 #: Steps of a block.
 _WIDTH = 32
+#: Blocks that are computed at a time, so that their numbers stay in the processor's cache.
+_BLOCKS = 2**10
 #: First steps, in which functions of the step are not smooth enough; a multiple of `_WIDTH`.
 _FIRST = 2**12
 
@@ -305,14 +307,26 @@ def _block_variances(d: Floats) -> Floats:
     d_blocks.reshape(-1)[:horizon] = d
     d_blocks = d_blocks[first:]
     before = before[:, first:]
-    added = before[:, :-1] * (within[:, ::-1] @ d_blocks.T)
-    added += at_starts[:, first:] * _rising_within(d_blocks, a_blocks[first:], within)
+    a_blocks = a_blocks[first:]
+    at_starts = at_starts[:, first:]
+    parts = [slice(at, at + _BLOCKS) for at in range(0, len(d_blocks), _BLOCKS)]
+    added = np.empty_like(states)
+    for part in parts:
+        added[:, part] = before[:, :-1][:, part] * (within[:, ::-1] @ d_blocks[part].T)
+        rising = _rising_within(d_blocks[part], a_blocks[part], within)
+        added[:, part] += at_starts[:, part] * rising
     for pair, power in enumerate(within[:, -1] * within[:, 1]):
         added[pair, 0] += power * states[pair, 0]
         states[pair, 1:] = discounted_sums(added[pair, :-1], power)
-    states *= mixture[:, None]
-    cross[first:] = states.T @ within
-    cross[first:] += _within_blocks(d_blocks, (mixture[:, None] * before).T @ within)
+    limit: Floats = np.empty(0)
+    for part in reversed(parts):
+        ends = slice(part.start, part.stop + 1)
+        products = (mixture[:, None] * before[:, ends]).T @ within
+        if not len(limit):
+            limit = products[-1]
+        of_part = cross[first:][part]
+        of_part[:] = (states[:, part] * mixture[:, None]).T @ within
+        of_part += _within_blocks(d_blocks[part], products, limit)
 
     of_steps = cross.reshape(-1)[:horizon]
     of_steps[1:] += only_second * d[:-1]
@@ -348,12 +362,13 @@ def _rising_within(d_blocks: Floats, a_blocks: Floats, within: Floats) -> Floats
     return np.asarray(means * of_means + slopes * of_slopes)
 
 
-def _within_blocks(d_blocks: Floats, products: Floats) -> Floats:
+def _within_blocks(d_blocks: Floats, products: Floats, limit: Floats) -> Floats:
     """Return what the steps of each block add to its cross terms.
 
     Args:
         d_blocks: the norms d by block.
         products: G(i, l) for l from 1 on, where i is the step before each block, and the last step.
+        limit: the same for the last step of the stream.
     """
     # G is a function of the lag alone, which its last row has, and a small rest. The rest is close
     # to a polynomial of degree 2 in the lag, and to a line within each block.
@@ -361,7 +376,6 @@ def _within_blocks(d_blocks: Floats, products: Floats) -> Floats:
     lags = offsets - offsets[:, None]  # from row to column
     earlier = lags > 0
     places = np.maximum(lags, 1) - 1
-    limit = products[-1]
     polynomials = np.vander((offsets + 1) / _WIDTH, 3)
     rest = (products - limit) @ np.linalg.pinv(polynomials).T
     rises = np.diff(rest, axis=0)
