@@ -1,5 +1,6 @@
 """What a run and a dry run report of rows that do not count, to the operator alone."""
 
+import datetime as dt
 import json
 from pathlib import Path
 
@@ -115,3 +116,45 @@ def test_share_of_rows_in_time_is_of_rows_within_limit(place: Workplace) -> None
     done = place("release", "count", place.write("next.csv", rows, header), *place.again).fine()
     said = " ".join(done.err.split())
     assert "new rows within their user's limit that were in time for their hour: 1 of 2" in said
+
+
+def days_of_ann(last: int) -> list[str]:
+    """One row of ann on each of the first days of 2024."""
+    days = (dt.date(2024, 1, 1) + dt.timedelta(days=day) for day in range(last))
+    return [f"{day}T09:00,ann" for day in days]
+
+
+@pytest.mark.parametrize("lateness", ["", 'allowed-lateness = "2d"\n'])
+def test_rows_too_late_for_their_users_period_are_reported(place: Workplace, lateness: str) -> None:
+    (place.folder / "nightly.toml").write_text(
+        JOB.replace("start = 2024-03-01", f"start = 2024-01-01\n{lateness}").replace(
+            "windows = 365\n", "" if lateness else "windows = 365\n"
+        )
+    )
+    late = ["2024-01-01T10:00,bob", "2024-01-02T10:00,bob", "2024-01-01T11:00,ann"]
+    told = "new rows from over 35 days before the last released day, not counted"
+    if lateness:
+        told = "new rows of windows that were final, not counted"
+    for rows, until, number in (
+        (days_of_ann(50), "2024-02-20", None),
+        (days_of_ann(51), "2024-02-21", None),
+        (days_of_ann(52) + late, "2024-02-22", 3),
+        (days_of_ann(53) + late, "2024-02-23", None),
+        (days_of_ann(53) + late[:1], "2024-02-23", None),
+        (days_of_ann(54) + late * 2, "2024-02-24", 3),
+    ):
+        (place.folder / "e.csv").write_text("\n".join(["time,who", *rows]) + "\n")
+        done = place.plain("run", str(place.folder / "nightly.toml"), "--until", until).fine()
+        expected = [] if number is None else [f"confidential: job visits: {told}: {number}"]
+        assert [line for line in done.err.splitlines() if told in line] == expected
+
+
+def test_input_of_last_days_reports_no_rows_as_too_late(place: Workplace) -> None:
+    job = JOB.replace("start = 2024-03-01", 'start = 2024-01-01\nlookback = "40d"')
+    (place.folder / "nightly.toml").write_text(job)
+    for last, more in ((40, []), (41, []), (42, ["2024-01-03T10:00,bob"])):
+        rows = days_of_ann(last)[-40:] + more
+        (place.folder / "e.csv").write_text("\n".join(["time,who", *rows]) + "\n")
+        until = str(dt.date(2024, 1, 1) + dt.timedelta(days=last))
+        done = place.plain("run", str(place.folder / "nightly.toml"), "--until", until).fine()
+        assert "over 35 days" not in done.err

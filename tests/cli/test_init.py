@@ -499,6 +499,33 @@ def test_init_proposes_windows_of_months_or_weeks(
     )
 
 
+WEEKS = "week,loans\n" + "".join(f"2025-01-{day:02},5\n" for day in (6, 13, 20, 27))
+
+
+def test_init_refuses_start_within_a_week_of_the_file(
+    init: Callable[..., Result], loans: Path
+) -> None:
+    """1 January 2025 is a Wednesday, and the rows are of Mondays."""
+    (loans / "panel.csv").write_text(WEEKS)
+    done = init("panel.csv", "--start", "2025-01-01")
+    assert "--start 2025-01-01 is a Wednesday" in done.err
+    assert "give a Monday, as in --start 2024-12-30" in done.err
+    assert done.code == 2
+    assert not (loans / "nightly.toml").exists()
+    assert init("panel.csv", "--start", "2024-12-30").code == 0
+
+
+def test_init_takes_any_start_of_days(init: Callable[..., Result], loans: Path) -> None:
+    (loans / "panel.csv").write_text(WEEKS)
+    assert init("panel.csv", "--start", "2025-01-01", "--every", "1d").code == 0
+
+
+def test_init_says_on_which_day_weeks_begin(init: Callable[..., Result], loans: Path) -> None:
+    (loans / "panel.csv").write_text(WEEKS)
+    assert init("panel.csv").code == 0
+    assert "count, a Monday, on which weeks begin; it is" in (loans / "nightly.toml").read_text()
+
+
 def test_init_keeps_stated_windows_of_monthly_rows(
     init: Callable[..., Result], loans: Path
 ) -> None:

@@ -312,6 +312,7 @@ def _notes_of_windows(
         *of_rows,
         ("rows that an earlier run had counted, not counted again", _number_of_duplicates(result)),
         (after_final, of_choice),
+        (_late_in_closed_windows(result), counts.input.choice.new_past),
         (
             "rows of windows that this input does not cover, not used in this run",
             counts.input.outside_snapshot,
@@ -322,6 +323,17 @@ def _notes_of_windows(
         ),
         (after_final if windows.n_revisions else _late_in_snapshot(result), of_snapshot),
     ]
+
+
+def _late_in_closed_windows(result: RunResult) -> str:
+    """Return words for new rows of an input with all rows that came too late to count."""
+    windows = result.spec.terms.windowing.windows
+    if windows.n_revisions:
+        return "new rows of windows that were final, not counted"
+    return (
+        f"new rows from over {LATE_DAYS} days before the last released "
+        f"{windows.period or 'window'}, not counted"
+    )
 
 
 def _when_counted(result: RunResult) -> str:
@@ -494,7 +506,7 @@ def count_column_note(column_names: Collection[str], job: Job) -> str | None:
     """Return a sentence on a column that seems to say how many things a row stands for, while a job
     counts each row as one; None if there is none.
 
-    >>> from counton.job.statistics import CountJob
+    >>> from counton.job.statistics.count import CountJob
     >>> job = CountJob(events="rides.csv", time="at", group_by="site", privacy_unit="car")
     >>> print(count_column_note(["at", "site", "count"], job))
     each counted row is one event. If column 'count' has the number of events of a row, set

@@ -138,14 +138,14 @@ class PlannedJob:
         """Warning, with the remedy, if the bound on a user's rows makes counts of later windows in
         a period too low; else None.
 
-        >>> from counton.job.statistics import CountJob
+        >>> from counton.job.statistics.count import CountJob
         >>> job = CountJob(events="visits.csv", state="visits.db", time="at", every="1d",
         ...                user="reader", start="2024-03-01", windows=52, epsilon=1,
         ...                max_contributions=20,
         ...                contribution_period="1mo")
         >>> print(planned_job(job).bound_note)
-        late windows of a period are counted too low: ...; max-contributions-per-window = 1, or
-            another ...
+        late windows of a period are counted too low: ...; a period of one window avoids it, or
+            max-contributions-per-window = 1 with max-contributions = 31, which needs more noise
         """
         late = late_note(self.metadata)
         if late is None:
@@ -155,9 +155,17 @@ class PlannedJob:
             return f"{late}; a larger max-contributions leaves more to late windows"
         if rule.once_per_window or self.spec.contribution.pattern is not None:
             return f"{late}; a larger max-contributions, or a period of one window, avoids it"
+        windows = self.metadata.windows
+        n_windows = min(windows.steps, windows.most_windows_in(rule.contribution_period))
+        if rule.max_contributions < n_windows:
+            return (
+                f"{late}; a period of one window avoids it, or max-contributions-per-window = 1 "
+                f"with max-contributions = {n_windows:,}, which needs more noise"
+            )
+        in_each = int(rule.max_contributions / n_windows)
         return (
-            f"{late}; max-contributions-per-window = 1, or another small number, keeps windows "
-            "from taking what later ones need"
+            f"{late}; max-contributions-per-window = {in_each} keeps windows from taking what "
+            "later ones need"
         )
 
     def to_dict(self) -> dict[str, object]:
@@ -234,7 +242,7 @@ def planned_jobs(
     Raises:
         InvalidInputError: one job would overwrite files of another.
 
-    >>> from counton.job.statistics import CountJob
+    >>> from counton.job.statistics.count import CountJob
     >>> job = CountJob(events="visits.csv", state="visits.db", time="at", every="1d",
     ...                start="2024-03-01", windows=52, epsilon=1)
     >>> plans = planned_jobs({"visits": job}, size=5000)

@@ -52,7 +52,8 @@ class DigestSet(NamedTuple):
         kind: "user" or "id": ``digests`` has keyed digests of counted users or row ids. "refused":
             it has the numbers of the groups of users (buckets) that do not count any more, because
             a user in them was forgotten. "closed": up to ``period`` all digests were forgotten,
-            and ``digests`` has no meaning.
+            and ``digests`` has no meaning. "past": ``digests`` has the number of rows that are too
+            old to count after ``period`` steps, and ``columns`` has the first open period.
         period: number of the period.
         digests: the digests, ascending.
         columns: what is remembered with each digest, such as window and group: arrays as long as
@@ -295,7 +296,7 @@ def read(connection: Connection, rows: AuthenticatedRows, kind: str) -> Iterator
     Args:
         connection: an open transaction.
         rows: the authenticated rows of the stream's sets.
-        kind: "user", "id", "refused" or "closed", as in `DigestSet`.
+        kind: "user", "id", "refused", "closed" or "past", as in `DigestSet`.
     """
     for row in rows.read_every(connection, _of_kind(rows, kind)):
         yield DigestSet(kind, row.period, *unpack(bytes(row.marks)))

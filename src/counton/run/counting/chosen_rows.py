@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from counton.base.exact import name_alone
 from counton.io.aggregation import ROWS_AT_A_TIME, sum_indexed_rows
 from counton.io.row_assignment import RowRule
 from counton.run.counting.contribution_choice import (
@@ -86,6 +87,23 @@ class ComparedRows:
         )
 
 
+@name_alone
+class PastRows(NamedTuple):
+    """Numbers of the rows of closed windows and periods, whether they counted or not. Secret.
+
+    Attributes:
+        before: those that were closed before the run.
+        after: those that are closed once the run has released its windows.
+    """
+
+    before: int
+    after: int
+
+    def plus(self, other: PastRows) -> PastRows:
+        """Return the sums of both."""
+        return PastRows(self.before + other.before, self.after + other.after)
+
+
 @dataclass(frozen=True, repr=False)
 class ChosenRows:
     """The rows of a run that count. Secret.
@@ -97,6 +115,7 @@ class ChosenRows:
         slots: if the guarantee covers changes, all rows of users that count now, and free slots.
         counts: numbers of the rows that do not count.
         compared: the rows beside those that were counted before.
+        past: numbers of rows that are too old to count.
     """
 
     rows: pl.DataFrame
@@ -104,6 +123,7 @@ class ChosenRows:
     slots: pl.DataFrame
     counts: ChoiceCounts
     compared: ComparedRows
+    past: PastRows
 
     def plus(self, other: ChosenRows) -> ChosenRows:
         """Return the rows of both."""
@@ -113,6 +133,7 @@ class ChosenRows:
             pl.concat([self.slots, other.slots]),
             self.counts.plus(other.counts),
             self.compared.plus(other.compared),
+            self.past.plus(other.past),
         )
 
     def sums(self, groups: int, row_rule: RowRule | None) -> pl.DataFrame:
@@ -201,7 +222,7 @@ class RowChoice:
         """
         per = self.terms.privacy_unit.rule.contribution_period
         first_open = FirstOpen.after(self.released, self.terms.windowing.windows, per)
-        open_rows = self._of_open_windows(rows, first_open)
+        open_rows = self._of_open_windows(self._with_periods(rows), first_open)
         first = within_bound(open_rows, open_rows.clear(), self.terms.privacy_unit, self.groups)
         counts = ChoiceCounts(
             after_final=rows.height - open_rows.height,
@@ -246,7 +267,8 @@ class RowChoice:
             remembered: what the state remembers of all users.
             secret: key of digests.
         """
-        open_rows = self._of_open_windows(rows, remembered.first_open)
+        with_periods = self._with_periods(rows)
+        open_rows = self._of_open_windows(with_periods, remembered.first_open)
         recognised = self._recognise(open_rows, counted, remembered, secret)
         slots = recognised.slots
         chosen = self._within_bound(recognised.new, slots.kept, remembered)
@@ -269,7 +291,20 @@ class RowChoice:
             self._slots_afterwards(slots, chosen),
             counts,
             compared,
+            self._number_past(with_periods, remembered),
         )
+
+    def _number_past(self, with_periods: pl.DataFrame, remembered: RememberedRows) -> PastRows:
+        """Return how many rows are too old to count, before and after the run."""
+        assert self.target is not None, "all rows are read"
+        per = self.terms.privacy_unit.rule.contribution_period
+        first_period = remembered.first_open.period
+        first_after = FirstOpen.after(self.target, self.terms.windowing.windows, per).period
+        numbers = with_periods.select(
+            before=self._is_past(first_period, self.released).sum(),
+            after=self._is_past(max(first_after, first_period), self.target).sum(),
+        )
+        return PastRows(*numbers.row(0))
 
     def _kept(self, chosen: pl.DataFrame) -> pl.DataFrame:
         """Return the columns of chosen rows that are needed later, in narrow types."""
@@ -358,7 +393,15 @@ class RowChoice:
         return pl.col("window").is_between(self.choosable.start, self.choosable.stop, closed="left")
 
     def _of_open_windows(self, rows: pl.DataFrame, first_open: FirstOpen) -> pl.DataFrame:
-        """Return the rows that may still count, with their periods and counting steps."""
+        """Return the rows that may still count, of rows with periods."""
+        is_open = self._is_choosable()
+        is_open &= ~self._is_past(first_open.period, self.released)
+        if isinstance(self.terms.recognition, IdRecognition):
+            is_open &= pl.col("us") // DAY >= first_open.day
+        return rows.filter(is_open)
+
+    def _with_periods(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """Return rows with their periods and counting steps."""
         windows = self.terms.windowing.windows
         period = period_of(
             pl.col("us"), self.terms.privacy_unit.rule.contribution_period, windows.timezone
@@ -366,17 +409,19 @@ class RowChoice:
         step_of_bound = pl.col("window")
         if not windows.n_revisions:  # a revised window keeps its late rows within its own bound
             step_of_bound = counting_step(pl.col("window"), self.released)
-        is_open = self._is_choosable()
-        is_open &= pl.col("window") >= windows.first_open(self.released)
-        is_open &= pl.col("period") >= first_open.period
-        if isinstance(self.terms.recognition, IdRecognition):
-            is_open &= pl.col("us") // DAY >= first_open.day
-        columns = {
-            "period": period,
-            "counting_step": step_of_bound,
-            "replaced": pl.lit(0, pl.Int64),
-        }
-        return rows.with_columns(**columns).filter(is_open)
+        return rows.with_columns(
+            period=period, counting_step=step_of_bound, replaced=pl.lit(0, pl.Int64)
+        )
+
+    def _is_past(self, first_period: int, released: int) -> pl.Expr:
+        """Return whether the window or the period of a row is closed.
+
+        Args:
+            first_period: first open period.
+            released: number of released steps.
+        """
+        first_window = self.terms.windowing.windows.first_open(released)
+        return (pl.col("window") < first_window) | (pl.col("period") < first_period)
 
 
 def _rows_by_window(rows: pl.DataFrame) -> Counter[int]:
@@ -404,6 +449,8 @@ def choose_rows(
     remembered: RememberedRows,
     names: GroupNamesOfRun | None,
     digests: Sequence[str],
+    *,
+    has_all_rows: bool = False,
 ) -> NewRowsOfRun:
     """Choose the rows that count, and say what the state remembers of them.
 
@@ -411,6 +458,7 @@ def choose_rows(
         choice: the choice, whose ``target`` is known.
         names: names of groups that are found in the rows; None if groups are declared.
         digests: digests of the files.
+        has_all_rows: whether each input has all rows since the first window.
     """
     assert choice.target is not None, "all rows are read"
     terms = choice.terms
@@ -420,6 +468,11 @@ def choose_rows(
         rows, names = names.of_counted_rows(chosen.rows, pl.lit(value=True), column="group")
         chosen = replace(chosen, rows=rows)
     groups = len(buffer.groups if names is None else names.all)
+    past_rows = None
+    if has_all_rows and not buffer.dropped.dropped_early:
+        past_rows = chosen.past.after
+        if remembered.past_rows is not None:
+            counts = replace(counts, new_past=max(0, chosen.past.before - remembered.past_rows))
     change = change_of_memory(
         remembered,
         chosen.users_to_keep(terms.max_corrections),
@@ -427,6 +480,7 @@ def choose_rows(
         secret=buffer.secret,
         terms=terms,
         target=choice.target,
+        past_rows=past_rows,
     )
     return NewRowsOfRun(
         chosen.sums(max(1, groups), buffer.row_rule),

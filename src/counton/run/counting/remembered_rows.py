@@ -2,7 +2,8 @@
 
 Of each counted row of a user the state keeps the user's digest, the window, the group and the
 value, so that a later snapshot that repeats the row does not count it again; of each row with an id
-it keeps the digest of the id.
+it keeps the digest of the id. Of an input that always has all rows, it also keeps the number of
+rows that are too old to count from then on: if a later input has more, rows arrived too late.
 
 Rows that are older than `Windows.remembered_days` at the end of the last released window count
 nowhere. So their digests are deleted: with periods those of periods that ended before then, with
@@ -37,6 +38,9 @@ BUCKETS = 1024
 REFUSED = "refused"
 #: Kind of digest sets that close all periods up to one: in these everybody was forgotten.
 CLOSED = "closed"
+#: Kind of the set with the number of rows that are too old to count. Its period is the number of
+#: released steps.
+PAST = "past"
 _EARLIEST = -(2**62)  # no period or day is earlier
 _FACTS = ("window", "group", "total", "counting_step", "replaced")
 _USERS = {"user": pl.UInt64, "period": pl.Int64, **dict.fromkeys(_FACTS, pl.Int64)}
@@ -106,6 +110,8 @@ class RememberedRows:
         refused_buckets: ``bucket`` of users, in which no new user counts up to ``last_period``.
         first_open: the earliest period and day of which rows may count.
         sets: by kind and period, the number of sets in which the state keeps the digests.
+        past_rows: number of rows that were too old to count after the last release; None: unknown,
+            or not of the same periods.
     """
 
     users: pl.DataFrame
@@ -113,6 +119,7 @@ class RememberedRows:
     refused_buckets: pl.DataFrame
     first_open: FirstOpen
     sets: Mapping[tuple[str, int], int]
+    past_rows: int | None = None
 
     @classmethod
     def read(cls, stream: Stream | None, terms: StreamTerms, released: int) -> RememberedRows:
@@ -154,6 +161,7 @@ class RememberedRows:
             refused_buckets=pl.concat(refused_buckets),
             first_open=first_open,
             sets=sets,
+            past_rows=_past_rows_of(stream, first_open, released),
         )
 
     def without_refused(self, rows: pl.DataFrame) -> pl.DataFrame:
@@ -186,12 +194,14 @@ def change_of_memory(
     secret: Secret,
     terms: StreamTerms,
     target: int,
+    past_rows: int | None = None,
 ) -> DigestChange:
     """Return the digests to add and to delete once ``target`` steps are released.
 
     Args:
         users: counted rows of users; if slots are replaced, all slots of each period that changes.
         ids: counted rows with ids: ``id`` and ``window``.
+        past_rows: number of rows that are too old to count from then on; None: unknown.
     """
     first = FirstOpen.after(
         target, terms.windowing.windows, terms.privacy_unit.rule.contribution_period
@@ -203,6 +213,7 @@ def change_of_memory(
     if terms.privacy_unit.user_column is not None:
         changes.append(_change_of_users(before, users, terms, first_period))
         changes.append(_ChangeOfKind((), (), (REFUSED, first_period)))
+        changes.append(_change_of_past(past_rows, first_period, target))
     return DigestChange(
         secret,
         added=[digest_set for change in changes for digest_set in change.added],
@@ -261,6 +272,22 @@ def _change_of_users(
         replaced=[("user", period) for period in full],
         forgotten=("user", first_period),
     )
+
+
+def _past_rows_of(stream: Stream, first_open: FirstOpen, released: int) -> int | None:
+    for past in reveal(stream.digest_sets(PAST)):
+        (first_period,) = past.columns
+        if past.period == released and first_period[0] == first_open.period:
+            return int(past.digests[0])
+    return None
+
+
+def _change_of_past(past_rows: int | None, first_period: int, target: int) -> _ChangeOfKind:
+    added = []
+    if past_rows is not None:
+        number = np.array([past_rows], np.uint64)
+        added.append(DigestSet(PAST, target, number, (np.array([first_period], np.int64),)))
+    return _ChangeOfKind(added, [(PAST, target)], (PAST, target))
 
 
 def _users_of(digest_set: DigestSet, columns: Sequence[str]) -> pl.DataFrame:

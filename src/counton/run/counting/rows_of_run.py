@@ -28,7 +28,7 @@ from counton.run.rows.read_rows import ReadRows
 from counton.run.rows.row_buffer import RowBuffer
 from counton.run.rows.window_sums import WindowSums
 from counton.run.spec.stream_spec import StreamSpec
-from counton.run.spec.terms import NewRows, SingleTable
+from counton.run.spec.terms import NewRows, SingleTable, Snapshot
 from counton.run.windows.due_windows import EndedWindows
 from counton.state import Stream
 from counton.windowing.lazy_polars import polars as pl
@@ -86,7 +86,11 @@ def _chosen_rows(
     choice = RowChoice(spec.terms, buffer.groups, released, choosable, target)
     digests = rows_read.files.digests if sums.numbers.read else ()
     remembered = RememberedRows.read(stream, spec.terms, released)
-    rows = choose_rows(choice, buffer, remembered, sums.names, digests)
+    run_input = prepared.options.input
+    has_all_rows = (
+        isinstance(run_input, Snapshot) and run_input.repeats_rows and run_input.lookback is None
+    )
+    rows = choose_rows(choice, buffer, remembered, sums.names, digests, has_all_rows=has_all_rows)
     return replace(rows, outside_snapshot=outside)
 
 

@@ -21,7 +21,7 @@ from counton.base.lengths import Length
 from counton.job.common_options import Job
 from counton.job.messages import parse_options
 from counton.job.option_fields import section_of
-from counton.job.statistics import CountJob
+from counton.job.statistics.count import CountJob
 from counton.job.values import LATEST_ROW, NOW, QUARANTINE
 from counton.run.new_job.column_contents import TimeColumn
 from counton.run.new_job.count_columns import columns_named_as_counts
@@ -52,6 +52,8 @@ _MOST_WINDOWS = 100_000
 #: waited longer than that, each number would be published a day late.
 _WAIT = "2h"
 
+_WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+
 #: Options that the user stated, by name, including ``events`` and ``state``.
 JobValues: TypeAlias = Mapping[str, object]
 
@@ -80,12 +82,43 @@ def check_job(values: JobValues, look: FirstLook) -> tuple[CountJob, PlannedJob]
     address = parse_address(job.state)
     check_places(address.file, None if job.key is None else file_of(job.key, address))
     plan = planned_job(job)
+    if "start" in values:
+        _refuse_split_weeks(job, look)
     if job.lookback is not None:
         terms = plan.spec.terms
         windows = terms.windowing.windows
         first = EndedWindows(1, int(windows.ends(range(1, 2))[0]))
         covered_windows(windows, replace(parse_run(job, terms), release_delay=0), 0, first)
     return job, plan
+
+
+def _first_weekday(job: Job, look: FirstLook) -> int | None:
+    """Return the day of the week of all first rows, 0 for Monday, if each row is of a whole week.
+
+    Return None if the windows are not weeks, or if the first rows are of several days of the week.
+    Exact: for the operator only.
+    """
+    if str(job.every) != "1w" or look.window_by_time.get(str(job.time)) != "1w":
+        return None
+    first = look.confidential_counts(job).first
+    return None if first is None else first.weekday()
+
+
+def _refuse_split_weeks(job: CountJob, look: FirstLook) -> None:
+    """Refuse windows that begin on another day of the week than the weeks of the file."""
+    weekday = _first_weekday(job, look)
+    if weekday is None:
+        return
+    start = datetime.fromisoformat(str(job.start))
+    days_before = (start.weekday() - weekday) % 7
+    if days_before:
+        earlier = start - timedelta(days=days_before)
+        raise InvalidInputError(
+            f"{param('start', str(job.start))} is a {_WEEKDAYS[start.weekday()]}, and windows of a "
+            f"week begin on the day of the week of start. The first rows are all of a "
+            f"{_WEEKDAYS[weekday]}: give a {_WEEKDAYS[weekday]}, as in "
+            f"{param('start', str(earlier.date()))}"
+        )
 
 
 def complete_job(values: JobValues, look: FirstLook) -> CountJob:
@@ -259,9 +292,13 @@ def _unsaid_times(job: CountJob, whole: CountJob, look: FirstLook) -> dict[str, 
     # file of the last days begins with the days that it covers now.
     is_start_known = job.lookback and not is_unread and start_of_old_rows(whole, look) is None
     if job.start is None and not is_start_known:
+        weekday = _first_weekday(whole, look)
+        example = "as in 2024-01-01"
+        if weekday is not None:
+            example = f"a {_WEEKDAYS[weekday]}, on which weeks begin"
         remarks["start"] = (
-            "day from which rows count, as in 2024-01-01; it is published, so choose one that no "
-            "single row decides"
+            f"day from which rows count, {example}; it is published, so choose one that no single "
+            "row decides"
         )
     if job.until is None and not job.lookback and (is_unread or are_old(whole, look)):
         remarks["until"] = (
