@@ -242,3 +242,25 @@ def test_snapshot_reports_rows_beyond_bound_once(
     assert beyond == 2
     _, beyond = run_until(3, rows, tmp_path / "s.db", **daily)
     assert beyond == 0
+
+
+def test_in_order_puts_rows_of_similar_digests_user_by_user() -> None:
+    """Digests of different users have equal first bits, so their rows are mixed up at first."""
+    random_numbers = np.random.default_rng(1)
+    size = 1000
+    first_bits = random_numbers.integers(0, 2**64, 20, np.uint64) // 2**20 * 2**20
+    digests = random_numbers.choice(first_bits, size) + random_numbers.integers(
+        0, 4, size, np.uint64
+    )
+    rows = pl.DataFrame(
+        {
+            "user": digests,
+            "period": random_numbers.integers(0, 2, size),
+            "us": random_numbers.integers(0, 3, size),
+            "group": np.zeros(size, np.int64),
+            "total": np.zeros(size, np.int64),
+            "place": np.arange(size),
+        }
+    )
+    ordered = contribution_choice.in_order(rows, ["all"])
+    assert ordered.equals(rows.sort("user", "period", "us", "place"))

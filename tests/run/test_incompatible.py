@@ -25,7 +25,9 @@ from counton.job.incompatible import (
     refuse_unmet_needs,
 )
 from counton.job.messages import choices_of
-from counton.job.statistics import ContingencyJob, CountJob, all_models
+from counton.job.statistics import all_models
+from counton.job.statistics.contingency import ContingencyJob
+from counton.job.statistics.count import CountJob
 
 #: A value for each option that the table names.
 VALUES: dict[str, Any] = {

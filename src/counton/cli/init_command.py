@@ -18,7 +18,8 @@ from counton.cli.command_text import command_words
 from counton.cli.parameters import TABLE_ENDINGS
 from counton.cli.statistic_commands import model_option
 from counton.job.common_options import Job, is_stated
-from counton.job.statistics import STATISTIC_NAMES, CountJob
+from counton.job.statistics import STATISTIC_NAMES
+from counton.job.statistics.count import CountJob
 from counton.job.values import LATEST_ROW
 
 if TYPE_CHECKING:

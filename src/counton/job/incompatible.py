@@ -638,7 +638,7 @@ def refuse_excluded(job: Job) -> None:
     Raises:
         IncompatibleOptionsError: two such options are stated.
 
-    >>> from counton.job.statistics import CountJob
+    >>> from counton.job.statistics.count import CountJob
     >>> refuse_excluded(CountJob(events="visits.csv", expected_windows=50, windows=9))
     Traceback (most recent call last):
     counton.job.incompatible.IncompatibleOptionsError: expected_windows=50 cannot be used
@@ -697,7 +697,7 @@ def refuse_of_service(job: Job, *, is_new: bool = False) -> None:
     Raises:
         IncompatibleOptionsError: there is such an option.
 
-    >>> from counton.job.statistics import CountJob
+    >>> from counton.job.statistics.count import CountJob
     >>> refuse_of_service(CountJob(chart="visits.png"))
     Traceback (most recent call last):
     counton.job.incompatible.IncompatibleOptionsError: chart=visits.png cannot be used ...
@@ -795,7 +795,7 @@ def refuse_unmet_needs(options: Job | CommandOptions, needs: Sequence[Need] = NE
     Raises:
         IncompatibleOptionsError: there is such an option.
 
-    >>> from counton.job.statistics import CountJob
+    >>> from counton.job.statistics.count import CountJob
     >>> refuse_unmet_needs(CountJob(events="visits.csv", time="at", expiration_growth=2))
     Traceback (most recent call last):
     counton.job.incompatible.IncompatibleOptionsError: expiration_growth=2 needs expiring, because
@@ -816,7 +816,7 @@ def refuse_unmet_needs(options: Job | CommandOptions, needs: Sequence[Need] = NE
 def needed_of_columns(job: Job) -> list[str]:
     """Return the options that the stated columns of groups and of users need, and the job lacks.
 
-    >>> from counton.job.statistics import CountJob
+    >>> from counton.job.statistics.count import CountJob
     >>> needed_of_columns(CountJob(events="visits.csv", group_by="page", user="reader"))
     ['groups', 'max_contributions']
     """

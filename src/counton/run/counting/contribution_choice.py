@@ -16,6 +16,9 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 
+import numpy as np
+from numpy.typing import NDArray
+
 from counton.run.spec.terms import DistinctUser, PrivacyUnit, User
 from counton.statistics.accumulator_statistic import RankDigit
 from counton.windowing.lazy_polars import polars as pl
@@ -68,9 +71,22 @@ def in_order(rows: pl.DataFrame, groups: Sequence[str]) -> pl.DataFrame:
     order = [*UNIT_COLUMNS, "us", "rank_of_group", "total", "id"]
     ranked = rows.with_columns(rank_of_group=pl.lit(ranks).gather(pl.col("group")))
     if "user" in rows.columns:  # a sort by several columns is fast if the first is in order
-        ranked = ranked.sort("user", maintain_order=True)
+        ranked = ranked[_order_by_first_bits(ranked["user"])]
     order = [name for name in order if name in ranked.columns]
     return ranked.sort(order, maintain_order=True).drop("rank_of_group")
+
+
+def _order_by_first_bits(digests: pl.Series) -> NDArray[np.uint64]:
+    """Return the numbers of rows in the order of the first bits of their digests, then of rows.
+
+    Each row's number stands in the last bits, so that one fast sort of integers gives the order.
+    """
+    bits = len(digests).bit_length()
+    last_bits = np.uint64(2**bits - 1)
+    keys = digests.to_numpy() & ~last_bits
+    keys |= np.arange(len(digests), dtype=np.uint64)
+    keys.sort()
+    return keys & last_bits
 
 
 def of_other_ids(rows: pl.DataFrame, counted_ids: pl.Series) -> pl.DataFrame:

@@ -111,6 +111,8 @@ class RowBuffer:
             schema={"us": pl.Int64, **self._types, **dict.fromkeys(self._digest_columns, pl.UInt64)}
         )
         self._rows: dict[int, list[pl.DataFrame]] = {}  # by bucket
+        self._unsplit: list[pl.DataFrame] = []  # rows that are in no bucket yet
+        self._unsplit_height = 0
         self.height = 0
         self._height_once_dropped = 0
         self._digests_like_missing: NDArray[np.uint64] | None = None
@@ -148,14 +150,24 @@ class RowBuffer:
         held = rows.filter(can_count).cast(self._types)
         self.height += held.height
         self._count_users_like_missing(held)
-        by_bucket = held.with_columns(bucket=_bucket(self._bucket_column)).partition_by(
-            "bucket", maintain_order=True, include_key=False, as_dict=True
-        )
-        for (bucket,), some in by_bucket.items():
-            self._rows.setdefault(bucket, []).append(some)
+        self._unsplit.append(held)
+        self._unsplit_height += held.height
+        if self._unsplit_height > 2 * _ROWS_OF_PORTION:  # so few rows are chosen from at once
+            self._split()
         are_many = self.height > max(self.least, 2 * self._height_once_dropped)
         if self._that_may_count is not None and are_many:
             self._drop(self._that_may_count)
+
+    def _split(self) -> None:
+        """Put rows that are in no bucket yet into their buckets."""
+        for held in self._unsplit:
+            by_bucket = held.with_columns(bucket=_bucket(self._bucket_column)).partition_by(
+                "bucket", maintain_order=True, include_key=False, as_dict=True
+            )
+            for (bucket,), some in by_bucket.items():
+                self._rows.setdefault(bucket, []).append(some)
+        self._unsplit.clear()
+        self._unsplit_height = 0
 
     def _count_users_like_missing(self, held: pl.DataFrame) -> None:
         if self._digests_like_missing is None:
@@ -172,6 +184,7 @@ class RowBuffer:
         return tuple((text, number) for text, number in numbers if number)
 
     def _drop(self, that_may_count: RowFilter) -> None:
+        self._split()
         for bucket, rows in self._rows.items():
             counting_rows, dropped = that_may_count(self._wide(pl.concat(rows)))
             self._rows[bucket] = [counting_rows.cast(self._types)]
@@ -185,8 +198,14 @@ class RowBuffer:
         Portions follow each other by digests. The rows of each are in the order in which they were
         read. They are held no longer.
         """
-        portions = min(_BUCKETS, 1 + self.height // _ROWS_OF_PORTION)
         buckets = range(_BUCKETS)
+        if not self._rows:  # few rows need no buckets
+            rows = pl.concat([self._nothing, *self._unsplit])
+            self._unsplit.clear()
+            yield Portion(buckets), self._wide(rows)
+            return
+        self._split()
+        portions = min(_BUCKETS, 1 + self.height // _ROWS_OF_PORTION)
         width = -(-_BUCKETS // portions)
         for begin in range(0, _BUCKETS, width):
             portion = Portion(buckets[begin : begin + width])

@@ -29,7 +29,6 @@ from counton.job.incompatible import (
     refuse_unmet_needs,
     refuse_without_form,
 )
-from counton.job.report import refuse_incomplete
 from counton.job.values import LATEST_ROW, NOW, QUARANTINE
 from counton.privacy import ExpiringDP, ExpiringZCDP
 from counton.privacy.contribution import unit_without_period
@@ -104,7 +103,10 @@ def refuse_new_job(job: Job) -> None:
     """
     refuse_excluded(job)
     _refuse_missing(job)
-    refuse_incomplete(job)
+    if job.statistic == "report":
+        from counton.job.report import refuse_incomplete
+
+        refuse_incomplete(job)
     refuse_unmet_needs(job)
 
 
