@@ -1,6 +1,6 @@
 """Measure nights of many declared groups.
 
-`make bench-groups` prints the table of docs/guides/spark.md.
+`make bench-groups` prints a table, which docs/guides/spark.md names.
 
 Half as many rows as groups, 5*10^7 at most, lie in a Parquet file for each night; few groups have
 most rows. The first night declares the groups and releases a day; the next ones go on. Each is a

@@ -10,7 +10,8 @@ from every_option import COMMON, ITS_OWN, TIMES, every, own_of, rows_of, stated_
 from counton.cli.command_text import command_of
 from counton.job.common_options import Job
 from counton.job.option_fields import EACH_RUN, names_in_scope
-from counton.job.statistics import CountJob, model_of
+from counton.job.statistics import model_of
+from counton.job.statistics.count import CountJob
 from counton.statistics.catalogue import keywords
 
 from .conftest import Workplace

@@ -10,7 +10,8 @@ from counton.job.job_file import load, load_each, published_to, select_jobs
 from counton.job.job_file_tables import read_table, read_tables
 from counton.job.json_schema import schema
 from counton.job.option_fields import Section, option
-from counton.job.statistics import CountJob, all_models
+from counton.job.statistics import all_models
+from counton.job.statistics.count import CountJob
 
 FILE = """
 [defaults]

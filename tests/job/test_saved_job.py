@@ -13,7 +13,8 @@ from counton.job.common_options import Job
 from counton.job.job_file import load
 from counton.job.messages import parse_options
 from counton.job.saved_job import HEADING, date_of_one_run, job_entries, save
-from counton.job.statistics import CountJob, model_of
+from counton.job.statistics import model_of
+from counton.job.statistics.count import CountJob
 from counton.noise import Key
 from counton.strategies import Factorisation
 

@@ -7,29 +7,38 @@ A page is read from top to bottom in a folder of its own. Of its fenced blocks
   page shows is compared,
 - ``sh`` runs as one script, unless `ELSEWHERE` names what runs it,
 - a block with ``title="NAME"`` is written to that file first,
-- ``text``, ``toml``, ``sql`` and ``r`` are only shown,
-- ``py`` is Python for libraries that are not in the lock: shown here, and run by a test of its own
-  where they are installed (`test_beside.py`, `tests/training/test_examples.py`).
+- ``text`` has lines that a command of the page has printed, or a table that is in a file; what
+  `SHOWN_ONLY` names is only shown,
+- ``toml`` has lines of a job file, which `test_job_lines.py` plans,
+- other kinds have a title,
+- ``py`` is Python for libraries that are not in the lock: `BESIDE` names the test that runs it
+  where they are installed.
 
 A page that calls ``psql`` finds a server of its own, and one that names ``deploy/`` that folder.
 The folder has copies of what a clone has in ``examples``.
 
-``...`` in shown output stands for anything.
+``...`` in shown output stands for anything. Keys are known in advance (`numbered_keys`), so noisy
+numbers of a page are those that its commands print.
 """
 
+import csv
 import doctest
 import os
 import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import psycopg
 import pytest
+from numbered_keys import VARIABLE, number_keys
 from postgresql_server import server_programs
+
+from counton.noise import Key
 
 ROOT = Path(__file__).parents[2]
 PAGES = [
@@ -102,6 +111,27 @@ ELSEWHERE: dict[tuple[str, str], tuple[str, ...]] = {
     },
     ("docs/reference/papers.md", "python -m papers"): ("tests/project/test_documents.py",),
 }
+#: What runs the Python of a page for libraries that are not in the lock.
+BESIDE = {
+    "docs/guides/spark.md": "tests/spark/test_scale_page.py",
+    "docs/guides/training-pytorch.md": "tests/training/test_examples.py",
+    "docs/guides/training.md": "tests/training/test_examples.py",
+    "docs/research/comparison.md": "tests/project/test_beside.py",
+}
+#: Blocks of text that no command of their page prints, by the page and their first words, and why.
+SHOWN_ONLY = {
+    ("docs/guides/scheduled-job.md", "15 3 * * *"): "a line for the scheduler of another machine",
+    ("docs/guides/service.md", '{"batch"'): "tests/serve/test_documentation.py",
+    ("docs/guides/training-pytorch.md", "torchrun"): "needs several processes of PyTorch",
+    ("docs/reference/commands/", "counton "): "tests/project/test_reference_pages.py",
+    ("docs/research/theory.md", ""): "formulas",
+}
+#: The number before a page's first key, where the first ones show an interval without the exact
+#: number, which would puzzle readers.
+KEYS_BEFORE = {
+    "docs/statistics/counts-and-sums.md": 10,
+    "docs/statistics/distinct-users.md": 40,
+}
 PROGRAMS = Path(sys.executable).parent
 FENCE = re.compile(
     r"^(?P<indent> *)```(?P<kind>\w+)(?P<info>[^\n]*)\n(?P<body>.*?)^(?P=indent)```\s*$",
@@ -142,10 +172,13 @@ def environment_of(folder: Path, commands: Path) -> dict[str, str]:
         "COLUMNS": "100",
         "NO_COLOR": "1",
         "HOME": str(folder),
+        VARIABLE: str(folder / ".keys"),
     }
 
 
-def run_commands(block: Block, folder: Path, name: str, commands: Path) -> None:
+def run_commands(block: Block, folder: Path, name: str, commands: Path) -> str:
+    """Run the commands of a console block; return all that they print."""
+    printed = ""
     environment = environment_of(folder, commands)
     first, *sessions = re.split(r"^\$ ", block.body, flags=re.MULTILINE)
     assert not first, f"{name}:{block.line}: a console block starts with '$ '"
@@ -159,9 +192,11 @@ def run_commands(block: Block, folder: Path, name: str, commands: Path) -> None:
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
         )  # fmt: skip
         assert done.returncode == 0, f"{name}:{block.line}: $ {command}\n{done.stdout}"
+        printed += done.stdout
         if shown.strip():
             same = doctest.OutputChecker().check_output(shown, done.stdout, FLAGS)
             assert same, f"{name}:{block.line}: $ {command}\nshown:\n{shown}\ngot:\n{done.stdout}"
+    return printed
 
 
 def runs_elsewhere(page: str, block: Block) -> tuple[str, ...]:
@@ -170,6 +205,43 @@ def runs_elsewhere(page: str, block: Block) -> tuple[str, ...]:
         if named == page and block.kind == "sh" and block.body.startswith(first):
             return runners
     return ()
+
+
+def shown_only(page: str, block: Block) -> str:
+    """Why a block of text is not what a command of its page prints; "" if it is."""
+    for (named, first), reason in SHOWN_ONLY.items():
+        if page.startswith(named) and block.body.startswith(first):
+            return reason
+    return ""
+
+
+def has_lines(printed: str, shown: str) -> bool:
+    """Whether all shown lines were printed, in this order, with any spaces between words."""
+    lines = iter([" ".join(line.split()) for line in printed.splitlines()])
+    return all(" ".join(line.split()) in lines for line in shown.splitlines())
+
+
+def is_cell(shown: str, written: str) -> bool:
+    """Whether a cell of a page is that of a file: a number may be rounded, a time cut off."""
+    try:
+        places = len(shown.partition(".")[2])
+        return round(float(written), places) == float(shown)
+    except ValueError:
+        return written.startswith(shown)
+
+
+def is_written(folder: Path, shown: str) -> bool:
+    """Whether a CSV file has the shown rows, in this order, with the shown columns."""
+    header, *rows = (re.split(r" {2,}", line.strip()) for line in shown.splitlines())
+    for path in folder.glob("*.csv"):
+        with path.open(encoding="utf-8", newline="") as file:
+            table = csv.DictReader(file)
+            if not {*header} <= {*(table.fieldnames or ())}:
+                continue
+            written = iter([[line[name] for name in header] for line in table])
+        if all(any(all(map(is_cell, row, line)) for line in written) for row in rows):
+            return True
+    return False
 
 
 def run_script(block: Block, folder: Path, name: str, commands: Path) -> None:
@@ -192,6 +264,7 @@ def run_page(text: str, name: str, folder: Path, commands: Path = PROGRAMS) -> i
         commands: the folder in which `counton` is looked for first.
     """
     namespace: dict[str, Any] = {"__name__": "__main__"}
+    printed = ""
     count = 0
     for block in blocks(text):
         count += 1
@@ -202,12 +275,19 @@ def run_page(text: str, name: str, folder: Path, commands: Path = PROGRAMS) -> i
         elif block.kind == "pycon":
             run_session(block, namespace, name)
         elif block.kind == "console":
-            run_commands(block, folder, name, commands)
+            printed += run_commands(block, folder, name, commands)
         elif block.kind == "sh":
             if not runs_elsewhere(name, block):
                 run_script(block, folder, name, commands)
+        elif block.kind == "text" and not shown_only(name, block):
+            same = has_lines(printed, block.body) or is_written(folder, block.body)
+            assert same, f"{name}:{block.line}: not printed:\n{block.body}\nprinted:\n{printed}"
+        elif block.kind == "py":
+            assert name in BESIDE, f"{name}:{block.line}"
+        elif block.kind == "toml":
+            tomllib.loads(block.body)
         else:
-            assert block.kind in {"text", "toml", "csv", "sql", "py", "r"}, f"{name}:{block.line}"
+            assert block.kind in {"text", "csv"} or block.title, f"{name}:{block.line}"
     return count
 
 
@@ -259,6 +339,12 @@ def test_examples_of_a_page(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv(VARIABLE, str(tmp_path / ".keys"))
+    monkeypatch.setattr(Key, "generate", Key.generate)  # put back at the end
+    monkeypatch.setattr(Key, "with_salt", Key.with_salt)
+    number_keys()
+    name = str(page.relative_to(ROOT))
+    (tmp_path / ".keys").write_text(str(KEYS_BEFORE.get(name, 0)))
     text = page_on_a_server.read_text(encoding="utf-8")
     for folder in ("deploy", "proofs", "recipes"):
         if f"{folder}/" in text:
@@ -266,7 +352,6 @@ def test_examples_of_a_page(
     if "examples/" in text:  # commands write beside the events
         made = shutil.ignore_patterns("__pycache__", "*.counton.*", "*.released.*", "papers.db*")
         shutil.copytree(ROOT / "examples", tmp_path / "examples", ignore=made)
-    name = str(page.relative_to(ROOT))
     assert run_page(text, name, tmp_path, forked_commands) == len(
         re.findall(r"^ *```\w", text, re.MULTILINE)
     )
@@ -309,6 +394,34 @@ def test_script_of_papers_page_runs_in_quick_form(
     for line in quick:
         command = f"PYTHONPATH={ROOT} {line.replace('--json --quick', '--quick --json')}"
         run_script(Block("sh", None, command, script.line), tmp_path, page, forked_commands)
+
+
+@pytest.mark.parametrize("block", ["visits  2\n", "visits  1\nviews  3\n", "n  m\n1  2.6\n"])
+def test_run_page_rejects_text_that_nothing_has_printed(block: str, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("n,m\n1,2.51\n")
+    page = f"```console\n$ printf 'visits 1\\nviews 4\\n'\n```\n```text\n{block}```\n"
+    with pytest.raises(AssertionError, match="not printed"):
+        run_page(page, "page", tmp_path)
+
+
+@pytest.mark.parametrize("block", ["visits  1\n", "views  4\n", "n  m\n1  2.5\n"])
+def test_text_of_a_page_may_be_printed_or_written(block: str, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("n,m\n1,2.51\n")
+    page = f"```console\n$ printf 'visits 1\\nviews 4\\n'\n```\n```text\n{block}```\n"
+    assert run_page(page, "page", tmp_path) == 2
+
+
+@pytest.mark.parametrize("page", BESIDE)
+def test_page_with_other_libraries_is_run_by_a_test(page: str) -> None:
+    name = page.rpartition("/")[2]
+    assert f'"{name}"' in (ROOT / BESIDE[page]).read_text("utf-8")
+    assert [one for one in blocks((ROOT / page).read_text("utf-8")) if one.kind == "py"]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_other_pages_have_no_python_that_nothing_runs(page: Path) -> None:
+    kinds = {one.kind for one in blocks(page.read_text("utf-8"))}
+    assert "py" not in kinds or str(page.relative_to(ROOT)) in BESIDE
 
 
 def test_blocks_of_a_page_share_names_and_files(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from forked_commands import forked_python
 from programs import run_program
 
 import counton
+from counton.job.statistics import MODELS
 from tools.parsed_source import parsed
 
 HEAVY = {"scipy", "dp_accounting", "polars", "matplotlib", "psycopg", "pandas", "rich", "click"}
@@ -98,6 +99,43 @@ def test_run_with_nothing_new_imports_no_unneeded_modules(tmp_path: Path) -> Non
     assert not loaded & {"matplotlib", "scipy", "pandas", "dp_accounting", "ssl"}
     assert "rich.console" not in loaded
     assert "polars" not in loaded_by(command("ledger", tmp_path / "s.db"))  # which reads no rows
+
+
+def models_loaded_by(*words: object) -> set[str]:
+    """Modules with models of options that a command loads: each takes milliseconds."""
+    program = f"{command(*words)}\nimport json; print(json.dumps(list(sys.modules)))"
+    done = run_program([sys.executable, "-c", program], check=True)
+    modules = {location.partition(":")[0] for location in MODELS.values()}
+    modules.add("counton.job.custom_statistic")
+    return modules & {*json.loads(done.stdout.splitlines()[-1])}
+
+
+def test_release_loads_options_of_its_statistic_alone(tmp_path: Path) -> None:
+    events = tmp_path / "e.csv"
+    events.write_text("time,page\n2024-03-01T09:00,home\n")
+    words = ["release", "count", events, "--state", tmp_path / "s.db", "--time", "time"]
+    words += ["--every", "1d", "--start", "2024-03-01", "--until", "2024-03-02"]
+    words += ["--windows", 365, "--epsilon", 1]
+    for _ in range(2):  # a first run, and one with nothing new
+        assert models_loaded_by(*words) == {"counton.job.statistics.count"}
+
+
+def test_run_loads_options_of_its_statistics_alone(tmp_path: Path) -> None:
+    (tmp_path / "e.csv").write_text("time,paid\n2024-03-01T09:00,3\n")
+    (tmp_path / "n.toml").write_text(
+        '[defaults]\nevents = "e.csv"\nstate = "s.db"\ntime = "time"\nevery = "1d"\n'
+        'start = "2024-03-01"\nuntil = "2024-03-02"\nwindows = 365\nepsilon = 1\n'
+        '[jobs.visits]\nstatistic = "count"\n'
+        '[jobs.sales]\nstatistic = "sum"\nvalue = "paid"\nlower = 0\nupper = 9\nresolution = 1\n'
+    )
+    expected = {"counton.job.statistics.count", "counton.job.statistics.sum"}
+    for _ in range(2):
+        assert models_loaded_by("run", tmp_path / "n.toml") == expected
+
+
+def test_help_of_releases_loads_all_options() -> None:
+    everything = {location.partition(":")[0] for location in MODELS.values()}
+    assert everything == models_loaded_by("release", "--help")
 
 
 def test_help_of_the_command_line_does_not_load_numpy() -> None:

@@ -32,7 +32,7 @@ from counton import (
     TopK,
     release,
 )
-from counton.job.statistics import CountJob
+from counton.job.statistics.count import CountJob
 from counton.run import export, methods, run
 from counton.statistics.statistic_plan import plan_statistic
 from counton.strategies import Binary

@@ -16,7 +16,8 @@ from databases import rows_in
 from counton.base.errors import CountonError
 from counton.base.private import Private, reveal
 from counton.io.sources import Source
-from counton.job.statistics import CountJob, SumJob
+from counton.job.statistics.count import CountJob
+from counton.job.statistics.sum import SumJob
 from counton.noise import Key
 from counton.run import Job, run
 from counton.run.prepared_run import PreparedRun

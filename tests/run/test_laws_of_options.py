@@ -13,7 +13,7 @@ from counton.cli.statistic_commands import statistic_command
 from counton.job.job_file import load
 from counton.job.option_fields import OptionScope, names_in_scope
 from counton.job.saved_job import job_entries, save
-from counton.job.statistics import CountJob
+from counton.job.statistics.count import CountJob
 from counton.run import Job, run
 from counton.run.spec import stream_spec
 

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from counton.base.errors import InvalidInputError
-from counton.job.statistics import CountJob, ReachJob
+from counton.job.statistics.count import CountJob
+from counton.job.statistics.reach import ReachJob
 from counton.run.spec.plan_spec import plan_spec
 
 WINDOWS: dict[str, Any] = {"time": "at", "every": "1d", "start": "2024-03-01", "epsilon": 1}

@@ -16,7 +16,8 @@ from keys import chosen_key
 from counton import ZCDP, Average, Decayed, PureDP, Release, Rolling, Stack, plan, read, release
 from counton.base.distributions import DiscreteLaplace
 from counton.base.errors import InvalidInputError, StreamMismatchError
-from counton.job.statistics import AverageJob, CountJob
+from counton.job.statistics.average import AverageJob
+from counton.job.statistics.count import CountJob
 from counton.results.web_page import web_page
 from counton.run import Job
 from counton.run.notes import annotate

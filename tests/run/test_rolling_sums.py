@@ -14,7 +14,7 @@ from matplotlib.text import Text
 
 from counton import ZCDP, Decayed, PureDP, Release, Rolling, Stack, plan, read, release
 from counton.base.errors import InvalidInputError, StreamMismatchError
-from counton.job.statistics import CountJob
+from counton.job.statistics.count import CountJob
 from counton.results.released_table import last_numbers
 from counton.run import Job, run
 from counton.run.notes import annotate

@@ -9,7 +9,8 @@ from counton.base.errors import InvalidInputError
 from counton.job.common_options import Job
 from counton.job.messages import parse_options
 from counton.job.option_fields import STREAM, names_in_scope
-from counton.job.statistics import CountJob, model_of
+from counton.job.statistics import model_of
+from counton.job.statistics.count import CountJob
 from counton.run.spec.parsing import normal_form, parse_run, parse_terms
 from counton.run.spec.plan_spec import plan_spec
 from counton.run.spec.stream_spec import StreamSpec, differences

@@ -14,7 +14,7 @@ from counton.base.errors import (
     InvalidInputError,
     StreamClosedError,
 )
-from counton.job.statistics import CountJob
+from counton.job.statistics.count import CountJob
 from counton.run.close_stream import close_stream
 from counton.run.counting.plan_steps import plan_steps
 from counton.run.opened_state import OpenedState

@@ -9,7 +9,7 @@ import pytest
 
 from counton import release
 from counton.base.errors import InvalidInputError
-from counton.job.statistics import CountJob
+from counton.job.statistics.count import CountJob
 from counton.run.rows.row_source import refuse_unit_of_users
 
 TIMES = ["2024-03-01T09:00", "2024-03-01T10:00", "2024-03-02T09:00"]

@@ -11,7 +11,7 @@ from counton.job.job_file import load
 from counton.job.messages import choices_of
 from counton.job.option_fields import OptionScope, scope_of
 from counton.job.saved_job import save
-from counton.job.statistics import CountJob
+from counton.job.statistics.count import CountJob
 from counton.run import Job, run
 
 

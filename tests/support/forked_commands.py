@@ -30,6 +30,7 @@ from pathlib import Path
 from pkgutil import walk_packages
 
 import pytest
+from numbered_keys import number_keys
 from patience import HANGS
 
 _ANSWER = 8
@@ -175,6 +176,7 @@ def _run(client: socket.socket) -> None:
     os.environ.clear()
     os.environ.update(said["environment"])
     resource.setrlimit(resource.RLIMIT_FSIZE, said["limit"])
+    number_keys()
     code: object = 0
     try:
         (_be_python if said["name"] == "forked-python" else _be_counton)(said["words"])

@@ -209,7 +209,7 @@ def counted(
     Returns:
         All estimates.
     """
-    from counton.job.statistics import CountJob
+    from counton.job.statistics.count import CountJob
     from counton.run.run_job import run
 
     copy = file.parent / "undisturbed"

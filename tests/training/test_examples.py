@@ -41,6 +41,27 @@ def test_the_example_of_pytorch_has_ten_lines_of_counton() -> None:
     assert len(imports) + len(statements) == 10
 
 
+def test_the_batches_of_equal_shapes_of_the_page_run() -> None:
+    """The lines stand after the example of JAX, whose names they use."""
+    for package in EXAMPLES["train_jax.py"].split():
+        if find_spec(package) is None:
+            pytest.skip(f"{package} is not installed: make test-training")
+    page = (ROOT / "docs" / "guides" / "training.md").read_text("utf-8")
+    _, shown = re.findall(r"^```py\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    program = "\n".join(
+        [
+            (ROOT / "examples" / "train_jax.py").read_text("utf-8"),
+            'loss = lambda w, x, y: optax.sigmoid_binary_cross_entropy(x @ w["w"], y)',
+            'noise = best.noise(key=Key.generate(), name="filled", sampler=sampler)',
+            shown,
+            'assert each["w"].shape == (64, 20) and weights.sum() == 50',
+            'assert not each["w"][50:].any()',
+        ]
+    )
+    done = run_program([sys.executable, "-W", "ignore", "-c", program], cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+
+
 def blocks_of_pytorch_page() -> tuple[list[str], str]:
     """Return the code of the page of PyTorch, and its program for several processes."""
     page = (ROOT / "docs" / "guides" / "training-pytorch.md").read_text("utf-8")

@@ -20,6 +20,8 @@ def main() -> None:
     gc.set_threshold(_OBJECTS, *gc.get_threshold()[1:])
     # As numpy is imported, each thread of its linear algebra waits busily for work for 30 ms.
     os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")
+    # counton uses no plugins of pydantic. To look for them, it reads what every package installs.
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             # A name or a frame that the terminal cannot show must not end a run half-way.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
@@ -47,13 +47,22 @@ class CommandActions:
 
 @cache
 def command_words() -> Mapping[str, str]:
-    """Return what messages of commands call options: ``--output``, or ``metric =`` of job files.
+    """Return what messages of commands call the options of all statistics.
 
     >>> command_words()["output"], command_words()["metric"]
     ('--output', 'metric =')
     """
+    return words_of_options(all_models().values())
+
+
+def words_of_options(models: Iterable[type[Job]]) -> Mapping[str, str]:
+    """Return what messages of commands call options: ``--output``, or ``metric =`` of job files.
+
+    Args:
+        models: models that have the options.
+    """
     words = dict(COMMAND_WORDS)
-    for model in all_models().values():
+    for model in models:
         for name, field in model.model_fields.items():
             is_in_files_only = has_mark(field, FILE_ONLY)
             words[name] = f"{field.alias} =" if is_in_files_only else f"--{field.alias}"
@@ -92,7 +101,7 @@ def example_lines(statistic: str) -> list[str]:
 def command_text(job: Job, actions: CommandActions | None = None) -> str:
     r"""Return a job as a command to copy, in lines that fit a page.
 
-    >>> from counton.job.statistics import CountJob
+    >>> from counton.job.statistics.count import CountJob
     >>> job = CountJob(events="my visits.csv", group_by=["page", "day"], epsilon="0.5")
     >>> print(command_text(job, CommandActions(json=True)))
     counton release count 'my visits.csv' --epsilon 0.5 --group-by page,day --json

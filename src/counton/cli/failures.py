@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
 from counton.base.errors import CountonError
 from counton.base.lazy import NEEDED, missing
 from counton.cli.command_class import COMMAND_WORDS
 from counton.cli.exits import ExitCode, exit_code
 from counton.job.job_file import file_keys
+
+if TYPE_CHECKING:
+    from counton.job.common_options import Job
 
 #: What messages call the options of ``counton run``; all others are keys of the job file.
 _RUN_OPTIONS = {
@@ -24,13 +30,16 @@ _RUN_OPTIONS = {
 _LINES_TO_ADD = {"until=latest-event": 'until = "latest-event" in the job file'}
 
 
-def names_in_run() -> dict[str, str]:
+def names_in_run(models: Iterable[type[Job]] | None = None) -> dict[str, str]:
     """Return what messages of ``counton run`` call options, by their names in Python.
+
+    Args:
+        models: models that have the options; None: those of all statistics.
 
     >>> names_in_run()["until"], names_in_run()["release_delay"]
     ('--until', 'release-delay')
     """
-    return {**COMMAND_WORDS, **file_keys(), **_RUN_OPTIONS}
+    return {**COMMAND_WORDS, **file_keys(models), **_RUN_OPTIONS}
 
 
 def failure(error: BaseException) -> tuple[ExitCode, str]:

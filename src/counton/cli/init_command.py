@@ -18,7 +18,8 @@ from counton.cli.command_text import command_words
 from counton.cli.parameters import TABLE_ENDINGS
 from counton.cli.statistic_commands import model_option
 from counton.job.common_options import Job, is_stated
-from counton.job.statistics import STATISTIC_NAMES, CountJob
+from counton.job.statistics import STATISTIC_NAMES
+from counton.job.statistics.count import CountJob
 from counton.job.values import LATEST_ROW
 
 if TYPE_CHECKING:
@@ -204,8 +205,8 @@ def _print_facts(look: FirstLook, job: CountJob, unanswered: Collection[str]) ->
         )
     for column, text in facts.thousands:
         console.write_line(
-            f"{CONFIDENTIAL}: column {column!r} has thousands separators, as in {text}. A sum "
-            "cannot read them. Write numbers without thousands separators, as in "
+            f"{CONFIDENTIAL}: column {column!r} has thousands separators, as in {text}. A value "
+            "or count with them cannot be read. Write numbers without thousands separators, as in "
             f"{NumberText.of(text).plain}"
         )
     for column, text, number in facts.like_missing[:_SHOWN_COLUMNS]:

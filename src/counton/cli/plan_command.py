@@ -15,7 +15,7 @@ from counton.cli.command_class import TwoPageCommand, option
 
 if TYPE_CHECKING:
     from counton.cli.print_forms import Console
-    from counton.job.statistics import CountJob
+    from counton.job.statistics.count import CountJob
     from counton.planning import StreamPlan
     from counton.privacy import ContributionBound
 
@@ -294,7 +294,7 @@ def _checked_options(values: dict[str, object]) -> CountJob:
     """Return the options that a job has too, checked as those of a job."""
     from counton.job.incompatible import refuse_excluded
     from counton.job.messages import parse_options
-    from counton.job.statistics import CountJob
+    from counton.job.statistics.count import CountJob
 
     job_options = {name: values[name] for name in _OF_JOBS if values[name] is not None}
     job: CountJob = parse_options(CountJob, job_options)

@@ -22,19 +22,21 @@ class StatisticGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Return the command of a statistic; None if there is none of this name."""
         from counton.cli.statistic_commands import statistic_command
+
+        return statistic_command(cmd_name) if self._has_command(ctx, cmd_name) else None
+
+    def _has_command(self, ctx: click.Context, name: str) -> bool:
         from counton.job.statistics import STATISTIC_NAMES
 
         # Names of other packages' statistics are looked up last, since that loads these packages.
-        if cmd_name in STATISTIC_NAMES or cmd_name in self.list_commands(ctx):
-            return statistic_command(cmd_name)
-        return None
+        return name in STATISTIC_NAMES or name in self.list_commands(ctx)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Return the command that the words name; suggest one for an unknown name."""
         name = args[0]
-        if self.get_command(ctx, name) is None and not name.startswith("-"):
+        if not self._has_command(ctx, name) and not name.startswith("-"):
             from counton.cli.command_text import command_of
             from counton.job.statistics import nearest_statistic
 

@@ -56,9 +56,10 @@ def run(
     this run.
     """
     from counton.cli.print_forms import print_json
-    from counton.job.json_schema import schema as schema_of_job_files
 
     if schema:
+        from counton.job.json_schema import schema as schema_of_job_files
+
         print_json(schema_of_job_files())
         return
     if file is None:
@@ -147,14 +148,15 @@ def _select(
 
 def _parse_overrides(*, until: str | None, allow_empty_windows: bool) -> dict[str, object]:
     """Return the options of the command that hold for all jobs, as values of jobs."""
+    from counton.job.common_options import WindowOptions, is_stated
     from counton.job.messages import parse_options
-    from counton.job.statistics import CountJob
 
     values: dict[str, object] = {"allow_empty_windows": allow_empty_windows}
     if until is not None:
         values["until"] = until
-    job: Job = parse_options(CountJob, values)
-    return {name: job.value_of(name) for name in values if job.has_stated(name)}
+    options: WindowOptions = parse_options(WindowOptions, values)
+    parsed = {name: options.value_of(name) for name in values}
+    return {name: value for name, value in parsed.items() if is_stated(value)}
 
 
 def _override(job: Job, overrides: Mapping[str, object], *, is_begun: bool) -> Job:
@@ -242,7 +244,7 @@ class _JobRunner:
             if isinstance(loaded_job, CountonError):
                 raise loaded_job
             job = selection.jobs_of_run[name]
-            names = names_in_run()
+            names = names_in_run([type(job)])
             if self._until_is_of_file:
                 names["until"] = "until"
             outcome = _run_job(
@@ -335,7 +337,7 @@ def _tell_date_in_file(job: Job, report: dict[str, object], *, is_silent: bool) 
     if not is_silent:
         Console().write_line(
             f"the job file says until = {date}, so runs without --until release no later window: "
-            "take that line out to go on"
+            "take that line out once newer rows come"
         )
 
 

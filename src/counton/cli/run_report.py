@@ -506,7 +506,7 @@ def count_column_note(column_names: Collection[str], job: Job) -> str | None:
     """Return a sentence on a column that seems to say how many things a row stands for, while a job
     counts each row as one; None if there is none.
 
-    >>> from counton.job.statistics import CountJob
+    >>> from counton.job.statistics.count import CountJob
     >>> job = CountJob(events="rides.csv", time="at", group_by="site", privacy_unit="car")
     >>> print(count_column_note(["at", "site", "count"], job))
     each counted row is one event. If column 'count' has the number of events of a row, set

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from counton.base.errors import CountonError, MissingOptionError, hide_secrets, param, translate
 from counton.base.wording import counted, plural
-from counton.cli.command_text import CommandActions, command_words
+from counton.cli.command_text import CommandActions, words_of_options
 from counton.cli.exits import ExitCode
 from counton.cli.print_forms import (
     CONFIDENTIAL,
@@ -142,7 +142,7 @@ def run_and_report(
         confirms_new_stream: ask a person at the terminal before a new stream begins.
         names: what the report calls options; None: as they are typed in this command.
     """
-    names = command_words() if names is None else names
+    names = words_of_options([type(job)]) if names is None else names
     messages = ReportLines() if is_silent else Console(stderr=True)
     quarantine = _QuarantineFile.before_run(job)
     if not prefix:

@@ -417,6 +417,10 @@ class Job(
         """Return the statistic, if counton does not name it and the job states all of it."""
         return None
 
+    def normal_parameters(self) -> dict[str, object]:
+        """Return the stated parameters of a statistic of another package, as it keeps them."""
+        return {}
+
     def allows_single_table(self) -> bool:
         """Return whether rows without times make one table, which is released once."""
         return self.may_be_single_table

@@ -122,8 +122,8 @@ class PackageStatisticJob(OwnStatisticJob):
     def allows_single_table(self) -> bool:
         return self.statistic_class.is_table
 
+    @override
     def normal_parameters(self) -> dict[str, object]:
-        """Return the stated parameters in the form in which the statistic keeps them."""
         if any(not self.has_stated(name) for name in self.needs):
             return {}
         parameters = self.make_statistic().parameters

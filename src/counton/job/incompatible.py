@@ -1,11 +1,13 @@
 """The one table of options that exclude or need each other, each row with its reason.
 
 What a statistic cannot do at all is no option of its model, and is not here. Values that contradict
-each other are in `counton.job.contradictions`. What one statistic of a report needs is in
-`counton.job.report`. What a list of groups must or must not have is checked after the list was
-read, as it may be a file: in `counton.run.spec`. No other file refuses a combination of options
-that the job alone shows to be impossible. What only the plan of a stream, its rows or its state
-show is refused there.
+each other, and options of one statistic of a report, are in `counton.job.contradictions`. No other
+file refuses a combination of options that the job alone shows to be impossible.
+
+Other checks stand where their facts are known. What a list of groups must or must not have is
+checked after the list was read, as it may be a file: in `counton.run.spec`. What only the plan of a
+stream, its rows or its state show is refused there. A command without a job refuses combinations of
+its own options itself, except `counton plan`, which shares rows of this table.
 """
 
 from __future__ import annotations
@@ -638,7 +640,7 @@ def refuse_excluded(job: Job) -> None:
     Raises:
         IncompatibleOptionsError: two such options are stated.
 
-    >>> from counton.job.statistics import CountJob
+    >>> from counton.job.statistics.count import CountJob
     >>> refuse_excluded(CountJob(events="visits.csv", expected_windows=50, windows=9))
     Traceback (most recent call last):
     counton.job.incompatible.IncompatibleOptionsError: expected_windows=50 cannot be used
@@ -697,7 +699,7 @@ def refuse_of_service(job: Job, *, is_new: bool = False) -> None:
     Raises:
         IncompatibleOptionsError: there is such an option.
 
-    >>> from counton.job.statistics import CountJob
+    >>> from counton.job.statistics.count import CountJob
     >>> refuse_of_service(CountJob(chart="visits.png"))
     Traceback (most recent call last):
     counton.job.incompatible.IncompatibleOptionsError: chart=visits.png cannot be used ...
@@ -795,7 +797,7 @@ def refuse_unmet_needs(options: Job | CommandOptions, needs: Sequence[Need] = NE
     Raises:
         IncompatibleOptionsError: there is such an option.
 
-    >>> from counton.job.statistics import CountJob
+    >>> from counton.job.statistics.count import CountJob
     >>> refuse_unmet_needs(CountJob(events="visits.csv", time="at", expiration_growth=2))
     Traceback (most recent call last):
     counton.job.incompatible.IncompatibleOptionsError: expiration_growth=2 needs expiring, because
@@ -816,7 +818,7 @@ def refuse_unmet_needs(options: Job | CommandOptions, needs: Sequence[Need] = NE
 def needed_of_columns(job: Job) -> list[str]:
     """Return the options that the stated columns of groups and of users need, and the job lacks.
 
-    >>> from counton.job.statistics import CountJob
+    >>> from counton.job.statistics.count import CountJob
     >>> needed_of_columns(CountJob(events="visits.csv", group_by="page", user="reader"))
     ['groups', 'max_contributions']
     """

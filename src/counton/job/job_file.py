@@ -22,7 +22,7 @@ A table ``[report.NAME]`` is a job of several statistics, each a table below.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -187,17 +187,17 @@ def select_jobs(jobs: Mapping[str, _T], only: str | Sequence[str] | None) -> dic
     return {name: job for name, job in jobs.items() if name in selected}
 
 
-def file_keys() -> dict[str, str]:
+def file_keys(models: Iterable[type[Job]] | None = None) -> dict[str, str]:
     """Return what job files call options, by the names that messages have for them.
+
+    Args:
+        models: models that have the options; None: those of all statistics.
 
     >>> file_keys()["bad_rows"]
     'bad-rows'
     """
-    keys = {
-        name: str(item.alias)
-        for model in all_models().values()
-        for name, item in model.model_fields.items()
-    }
+    models = all_models().values() if models is None else models
+    keys = {name: str(item.alias) for model in models for name, item in model.model_fields.items()}
     return {"what": "statistic", **keys}
 
 
@@ -232,12 +232,10 @@ def _with_defaults(name: str, options: object, defaults: Mapping[str, object]) -
         )
     statistic = options.get("statistic", defaults.get("statistic", "count"))
     keys_of_statistic = keys_of(model_of(statistic))
-    all_keys = {key for model in all_models().values() for key in keys_of(model)}
-    shared = {
-        key: value
-        for key, value in defaults.items()
-        if key in keys_of_statistic or key not in all_keys
-    }
+    of_others = defaults.keys() - keys_of_statistic.keys()
+    if of_others:
+        of_others &= {key for model in all_models().values() for key in keys_of(model)}
+    shared = {key: value for key, value in defaults.items() if key not in of_others}
     return {**shared, **options, "statistic": statistic}
 
 

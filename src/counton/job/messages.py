@@ -42,7 +42,7 @@ def parse_options(
         RefusedValueError: a value is not allowed, and nothing else is wrong.
         InvalidInputError: an option is unknown or missing.
 
-    >>> from counton.job.statistics import CountJob
+    >>> from counton.job.statistics.count import CountJob
     >>> parse_options(CountJob, {"events": "visits.csv", "window": 30})
     Traceback (most recent call last):
     counton.base.errors.InvalidInputError: count has no option 'window'; did you mean windows?

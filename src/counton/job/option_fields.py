@@ -116,7 +116,7 @@ def section_of(model: type[Section], name: str) -> type[Section]:
 def scope_of(model: type[Section], name: str) -> OptionScope:
     """Return how long an option of a model holds.
 
-    >>> from counton.job.statistics import CountJob
+    >>> from counton.job.statistics.count import CountJob
     >>> [scope_of(CountJob, name).name for name in ("every", "until", "output")]
     ['STREAM', 'EACH_RUN', 'OUTPUT']
     """

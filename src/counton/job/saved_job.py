@@ -95,7 +95,7 @@ def date_of_one_run(job: Job) -> str | None:
     """Return the time, as stated in ``until``, after which a job releases nothing; None if the
     newest row or the present time decides.
 
-    >>> from counton.job.statistics import CountJob
+    >>> from counton.job.statistics.count import CountJob
     >>> date_of_one_run(CountJob(events="visits.csv", until="2024-03-04"))
     '2024-03-04'
     """
@@ -112,7 +112,7 @@ def job_entries(job: Job, folder: Path) -> dict[str, object]:
     Raises:
         InvalidInputError: an option is an object in memory.
 
-    >>> from counton.job.statistics import CountJob
+    >>> from counton.job.statistics.count import CountJob
     >>> job_entries(CountJob(events="visits.csv", group_by="page,day", epsilon="0.5"), Path())
     {'statistic': 'count', 'events': 'visits.csv', 'epsilon': '0.5', 'group-by': ['page', 'day']}
     """

@@ -15,7 +15,8 @@ _COLUMNS = ("value", "columns", "count_column")
 def usual_name(job: Job) -> str:
     """Return the name of a stream whose job states none: its statistic and the columns it reads.
 
-    >>> from counton.job.statistics import CountJob, SumJob
+    >>> from counton.job.statistics.count import CountJob
+    >>> from counton.job.statistics.sum import SumJob
     >>> usual_name(CountJob()), usual_name(SumJob(value="amount (EUR)"))
     ('count', 'sum_of_amount_EUR')
     """

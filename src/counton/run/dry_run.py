@@ -62,7 +62,7 @@ def dry_run(job: Job, progress: Progress = no_progress) -> DryRun:
         InvalidInputError, StateError, BudgetExceededError, InputChangedError, SumOverflowError: see
             `counton.run.run_job.run`.
 
-    >>> from counton.job.statistics import CountJob
+    >>> from counton.job.statistics.count import CountJob
     >>> events = Path("visits.csv")
     >>> _ = events.write_text("time\\n2024-03-01T09:00\\n2024-03-02T10:15\\n")
     >>> job = CountJob(

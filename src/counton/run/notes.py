@@ -50,7 +50,7 @@ def annotate(
         StateError: the state cannot be used, or is an old copy.
 
     >>> import polars as pl
-    >>> from counton.job.statistics import CountJob
+    >>> from counton.job.statistics.count import CountJob
     >>> from counton.run.run_job import run
     >>> job = CountJob(
     ...     state="m.db", time="at", every="1d", epsilon=1, start="2024-03-01", windows=365,

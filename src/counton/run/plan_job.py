@@ -138,7 +138,7 @@ class PlannedJob:
         """Warning, with the remedy, if the bound on a user's rows makes counts of later windows in
         a period too low; else None.
 
-        >>> from counton.job.statistics import CountJob
+        >>> from counton.job.statistics.count import CountJob
         >>> job = CountJob(events="visits.csv", state="visits.db", time="at", every="1d",
         ...                user="reader", start="2024-03-01", windows=52, epsilon=1,
         ...                max_contributions=20,
@@ -242,7 +242,7 @@ def planned_jobs(
     Raises:
         InvalidInputError: one job would overwrite files of another.
 
-    >>> from counton.job.statistics import CountJob
+    >>> from counton.job.statistics.count import CountJob
     >>> job = CountJob(events="visits.csv", state="visits.db", time="at", every="1d",
     ...                start="2024-03-01", windows=52, epsilon=1)
     >>> plans = planned_jobs({"visits": job}, size=5000)

@@ -172,7 +172,7 @@ def run(
         ConcurrentWriterError: another process writes the stream.
 
     >>> import polars as pl
-    >>> from counton.job.statistics import CountJob
+    >>> from counton.job.statistics.count import CountJob
     >>> visits = pl.DataFrame({"at": ["2024-03-01T09:00", "2024-03-02T11:30"]})
     >>> job = CountJob(
     ...     state="visits.db", time="at", every="1d", start="2024-03-01", windows=365,

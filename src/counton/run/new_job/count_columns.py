@@ -22,7 +22,7 @@ def columns_named_as_counts(column_names: Collection[str], job: Job) -> list[str
         column_names: names of the columns of the rows.
         job: the job; columns that it uses for something else are left out.
 
-    >>> from counton.job.statistics import CountJob
+    >>> from counton.job.statistics.count import CountJob
     >>> job = CountJob(events="rides.csv", time="at", group_by="site", privacy_unit="car")
     >>> columns_named_as_counts(["at", "site", "rides", "bus_count", "who"], job)
     ['rides', 'bus_count']

@@ -142,7 +142,7 @@ def look_at(job: Job) -> FirstLook:
     Raises:
         InvalidInputError: the events cannot be read; a run would raise the same error.
 
-    >>> from counton.job.statistics import CountJob
+    >>> from counton.job.statistics.count import CountJob
     >>> rows = pl.DataFrame({"at": ["2024-03-01T09:00", None], "reader": ["ann", "bob"]})
     >>> look = look_at(CountJob(events=rows, state="visits.db"))
     >>> [column.name for column in look.times], look.columns

@@ -21,7 +21,7 @@ from counton.base.lengths import Length
 from counton.job.common_options import Job
 from counton.job.messages import parse_options
 from counton.job.option_fields import section_of
-from counton.job.statistics import CountJob
+from counton.job.statistics.count import CountJob
 from counton.job.values import LATEST_ROW, NOW, QUARANTINE
 from counton.run.new_job.column_contents import TimeColumn
 from counton.run.new_job.count_columns import columns_named_as_counts

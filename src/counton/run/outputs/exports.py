@@ -91,7 +91,7 @@ def export(
         OSError: the file could not be written; an old file is unchanged.
 
     >>> import polars as pl
-    >>> from counton.job.statistics import CountJob
+    >>> from counton.job.statistics.count import CountJob
     >>> from counton.run.run_job import run
     >>> visits = pl.DataFrame({"at": ["2024-03-01T09:00", "2024-03-04T10:15"], "page": ["a", "b"]})
     >>> job = CountJob(
@@ -347,7 +347,7 @@ def publish(
         InvalidInputError: the stream was not made from events, or an argument is out of range.
 
     >>> import polars as pl
-    >>> from counton.job.statistics import CountJob
+    >>> from counton.job.statistics.count import CountJob
     >>> from counton.run.run_job import run
     >>> visits = pl.DataFrame({"at": ["2024-03-01T09:00", "2024-03-04T10:15"]})
     >>> job = CountJob(

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from datetime import datetime
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from counton.base.errors import CountonError, InvalidInputError, param
 from counton.io.declared_groups import (
@@ -20,7 +20,6 @@ from counton.io.files import EventFile
 from counton.io.files import open_source as open_files
 from counton.io.input_paths import CsvForm, is_database, moments_named
 from counton.io.other_formats import refuse_address
-from counton.io.query_edges import QueryEdges
 from counton.io.sources import Source, join_columns
 from counton.io.timestamps import WITHIN_DAY
 from counton.job.common_options import Job
@@ -30,6 +29,9 @@ from counton.run.spec.stream_spec import StreamSpec
 from counton.run.spec.terms import Declared, RunOptions
 from counton.run.windows.covered_windows import covered_windows
 from counton.run.windows.due_windows import EndedWindows, ReleaseClock, RowTimes
+
+if TYPE_CHECKING:
+    from counton.io.query_edges import QueryEdges
 
 #: Options that name columns of times, users and ids; and of groups and values.
 _TIMES_AND_NAMES = ("time", "user", "row_id")
@@ -89,6 +91,8 @@ def query_moments(
         for name, step in steps.items()
         if name in names
     }
+    from counton.io.query_edges import QueryEdges  # files do not need it
+
     edges = QueryEdges(
         moments=moments,
         column=spec.terms.windowing.time,
@@ -181,7 +185,7 @@ def refuse_unit_of_users(job: Job, columns: Sequence[str]) -> None:
     Raises:
         InvalidInputError: the unit is a column that holds neither counts nor ids of rows.
 
-    >>> from counton.job.statistics import CountJob
+    >>> from counton.job.statistics.count import CountJob
     >>> refuse_unit_of_users(CountJob(privacy_unit="visit"), ["time", "visitor"])
     >>> refuse_unit_of_users(CountJob(privacy_unit="visit", row_id="visit"), ["time", "visit"])
     """
@@ -271,7 +275,7 @@ def named_columns(job: Job, present: Sequence[str]) -> list[str]:
         present: columns of the rows; one of them may have a comma in its name, which separates
             columns otherwise.
 
-    >>> from counton.job.statistics import SumJob
+    >>> from counton.job.statistics.sum import SumJob
     >>> job = SumJob(time="at", group_by="a,b", value="paid")
     >>> named_columns(job, ["at"]), named_columns(job, ["a,b"])
     (['at', 'a', 'b', 'paid'], ['at', 'a,b', 'paid'])

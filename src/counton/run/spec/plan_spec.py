@@ -76,7 +76,7 @@ def plan_spec(job: Job, units: Sequence[SpentUnit] = ()) -> StreamSpec:
     Raises:
         InvalidInputError: an option is missing or wrong, or no strategy serves the stream.
 
-    >>> from counton.job.statistics import CountJob
+    >>> from counton.job.statistics.count import CountJob
     >>> spec = plan_spec(CountJob(
     ...     time="at", every="1d", start="2024-03-01", windows=365, epsilon=1,
     ... ))

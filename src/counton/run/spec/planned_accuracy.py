@@ -20,7 +20,6 @@ from counton.statistics.by_group import inner_of
 from counton.statistics.catalogue import statistic_to_dict
 from counton.statistics.planned_halfwidths import planned_halfwidths, refuse_share_of_rows
 from counton.strategies import AsOf, WindowVersions
-from counton.strategies.workloads import Decayed
 from counton.windowing.periods import period_starts
 
 if TYPE_CHECKING:
@@ -222,6 +221,8 @@ def halfwidths_at(
         lags = spec.terms.windowing.n_revisions
         design = _newest_versions(design, lags)
         steps = [lags + 2 - step for step in steps]  # each version belongs to a window of its own
+    from counton.strategies.workloads import Decayed
+
     workload = spec.terms.workload
     decay = workload if isinstance(workload, Decayed) else None
     if decay is not None and spec.accumulator_statistic.additive:

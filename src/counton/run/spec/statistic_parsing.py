@@ -1,121 +1,91 @@
 """What the options of each statistic mean: a statistic of the core, and the columns that it reads.
 
-A statistic is added by a model of its options (`counton.job.statistics`) and one function here.
-If its domain is not a list of groups, a second function reads it.
+A statistic is added by a model of its options (`counton.job.statistics`), one function here, and
+its line in `_PARSERS`. If its domain is not a list of groups, a second function reads it, with a
+line in `_DOMAINS`. Classes and models of statistics are imported when a job has them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import singledispatch
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
+from counton import statistics, tables
 from counton.base.arguments import DEFAULT_TOP
 from counton.base.errors import InvalidInputError, param
 from counton.base.exact import exact, text
 from counton.io.declared_groups import read_domain, refuse_long_terms
 from counton.job.common_options import Job
-from counton.job.custom_statistic import OwnStatisticJob, PackageStatisticJob
 from counton.job.group_tables import labels_of, read_tree_table, refuse_counts, values_of
 from counton.job.option_fields import Section
-from counton.job.report import ReportJob
-from counton.job.statistics import (
-    AverageJob,
-    ContingencyJob,
-    CountColumnOptions,
-    CountJob,
-    DistinctJob,
-    HierarchyJob,
-    MomentsJob,
-    QuantilesJob,
-    RangesJob,
-    ReachJob,
-    ReplaceOptions,
-    SumJob,
-    TopKJob,
-    model_of,
-)
+from counton.job.statistics import STATISTIC_NAMES, model_of
 from counton.privacy.contribution import Relation
 from counton.results.display import DisplaySelection
 from counton.run.spec.terms import RankingOfGroups, StatisticOfRows
-from counton.statistics import (
-    AccumulatorStatistic,
-    Average,
-    Contingency,
-    Count,
-    Grouped,
-    Hierarchy,
-    Moments,
-    Quantiles,
-    Ranges,
-    Reach,
-    Report,
-    Sum,
-)
-from counton.statistics.quantiles import checked_shares
-from counton.statistics.report_members import FirstRows
-from counton.tables import Tree
 from counton.windowing.groups import GroupNames
 from counton.windowing.lazy_polars import polars as pl
+
+if TYPE_CHECKING:
+    from counton.job.custom_statistic import OwnStatisticJob
+    from counton.job.report import ReportJob
+    from counton.job.statistic_options import CountColumnOptions, ReplaceOptions
+    from counton.job.statistics.average import AverageJob
+    from counton.job.statistics.contingency import ContingencyJob
+    from counton.job.statistics.count import CountJob
+    from counton.job.statistics.distinct import DistinctJob
+    from counton.job.statistics.hierarchy import HierarchyJob
+    from counton.job.statistics.moments import MomentsJob
+    from counton.job.statistics.quantiles import QuantilesJob
+    from counton.job.statistics.ranges import RangesJob
+    from counton.job.statistics.reach import ReachJob
+    from counton.job.statistics.sum import SumJob
+    from counton.job.statistics.top_k import TopKJob
 
 #: Default of the option ``grid``.
 _GRID = 256
 
 
 # ------------------------------------------------------------------------------------- statistics
-@singledispatch
-def parse_statistic(job: Job) -> StatisticOfRows:
-    """Parse the options of a job's statistic, in their normal form.
-
-    Args:
-        job: a job whose statistic has all options that it needs.
-
-    Raises:
-        InvalidInputError: an option has a wrong value.
-    """
-    raise NotImplementedError(job.statistic)
-
-
-@parse_statistic.register
 def parse_count(job: CountJob) -> StatisticOfRows:
     """Parse the options of a count."""
     columns = () if job.count_column is None else (job.count_column,)
-    return StatisticOfRows(job.statistic, Count(counts=job.count_column is not None), columns)
+    return StatisticOfRows(
+        job.statistic, statistics.Count(counts=job.count_column is not None), columns
+    )
 
 
-@parse_statistic.register
 def parse_distinct(job: DistinctJob) -> StatisticOfRows:
     """Parse a count of distinct users: of the first row of each."""
-    return StatisticOfRows(job.statistic, Count())
+    return StatisticOfRows(job.statistic, statistics.Count())
 
 
-@parse_statistic.register
 def parse_reach(job: ReachJob) -> StatisticOfRows:
     """Parse the options of a count of users by their number of rows."""
     thresholds = (1,) if job.at_least is None else tuple(job.at_least)
     text_of_thresholds = ",".join(map(str, thresholds))  # which an error shows
-    return StatisticOfRows(job.statistic, Reach(text_of_thresholds))
+    return StatisticOfRows(job.statistic, statistics.Reach(text_of_thresholds))
 
 
-@parse_statistic.register
 def parse_sum(job: SumJob) -> StatisticOfRows:
     """Parse the options of a sum."""
-    statistic = Sum(_required(job.lower), _required(job.upper), _required(job.resolution))
+    statistic = statistics.Sum(
+        _required(job.lower), _required(job.upper), _required(job.resolution)
+    )
     return StatisticOfRows(job.statistic, statistic, (_required(job.value),))
 
 
-@parse_statistic.register
 def parse_average(job: AverageJob) -> StatisticOfRows:
     """Parse the options of an average."""
-    statistic = Average(_required(job.lower), _required(job.upper), _required(job.resolution))
+    statistic = statistics.Average(
+        _required(job.lower), _required(job.upper), _required(job.resolution)
+    )
     return StatisticOfRows(job.statistic, statistic, (_required(job.value),))
 
 
-@parse_statistic.register
 def parse_quantiles(job: QuantilesJob) -> StatisticOfRows:
     """Parse the options of quantiles."""
-    quantiles = Quantiles(
+    quantiles = statistics.Quantiles(
         edges=None if job.edges is None else [float(edge) for edge in job.edges],
         lower=cast("Any", job.lower),
         upper=cast("Any", job.upper),
@@ -126,49 +96,46 @@ def parse_quantiles(job: QuantilesJob) -> StatisticOfRows:
     return StatisticOfRows(job.statistic, quantiles, (_required(job.value),))
 
 
-@parse_statistic.register
 def parse_moments(job: MomentsJob) -> StatisticOfRows:
     """Parse the options of moments."""
     columns = tuple(job.columns or ())
     pairs = [tuple(ends.split(":")) for ends in job.bounds or ()]
     bounds: Any = dict(zip(columns, pairs, strict=True))
-    moments = Moments(bounds, grid=job.grid or _GRID)
+    moments = statistics.Moments(bounds, grid=job.grid or _GRID)
     return StatisticOfRows(job.statistic, moments, columns)
 
 
-@parse_statistic.register
 def parse_ranking(job: TopKJob) -> StatisticOfRows:
     """Parse the options of a ranking."""
     return RankingOfGroups(
-        job.statistic, Count(), shown=job.top or DEFAULT_TOP, neighbours=_neighbours(job)
+        job.statistic, statistics.Count(), shown=job.top or DEFAULT_TOP, neighbours=_neighbours(job)
     )
 
 
-@parse_statistic.register
 def parse_hierarchy(job: HierarchyJob) -> StatisticOfRows:
     """Parse the options of a hierarchy."""
     levels = list(job.levels or ())
-    tree = Tree.from_leaves(cast("Any", job.groups), levels)
+    tree = tables.Tree.from_leaves(cast("Any", job.groups), levels)
     targets = None if job.target is None else _floats_by_name(job.target)
-    hierarchy = Hierarchy(
+    hierarchy = statistics.Hierarchy(
         tree, targets=targets, counts=job.count_column is not None, neighbours=_neighbours(job)
     )
     return StatisticOfRows(job.statistic, hierarchy, _with_counts(job, levels))
 
 
-@parse_statistic.register
 def parse_contingency(job: ContingencyJob) -> StatisticOfRows:
     """Parse the options of a contingency table."""
     columns = list(job.columns or ())
     values = cast("Mapping[str, Any]", job.groups)
     lacking = [column for column in columns if column not in values]
+    # This check stands here because groups may come from a file, which was read before.
     if lacking:
         example = ";".join(f"{column}=A,B" for column in columns)
         raise InvalidInputError(
             f"{param('groups')} does not list the values of {lacking[0]!r}, which must be "
             f"public: list those of all columns, as in {param('groups', example)}"
         )
-    contingency = Contingency(
+    contingency = statistics.Contingency(
         {column: values[column] for column in columns},
         equal=job.equal,
         counts=job.count_column is not None,
@@ -177,11 +144,10 @@ def parse_contingency(job: ContingencyJob) -> StatisticOfRows:
     return StatisticOfRows(job.statistic, contingency, _with_counts(job, columns))
 
 
-@parse_statistic.register
 def parse_ranges(job: RangesJob) -> StatisticOfRows:
     """Parse the options of a line of cells."""
     label = _required(job.label)
-    ranges = Ranges(
+    ranges = statistics.Ranges(
         tuple(cast("Any", job.groups)),
         name=label,
         workload=job.workload or "ranges",
@@ -192,13 +158,12 @@ def parse_ranges(job: RangesJob) -> StatisticOfRows:
     return StatisticOfRows(job.statistic, ranges, _with_counts(job, [label]))
 
 
-@parse_statistic.register
 def parse_report(job: ReportJob) -> StatisticOfRows:
     """Parse the options of a report."""
     members = cast("Mapping[str, Section]", job.statistics)
-    parsed = {name: _parse_member(name, member) for name, member in members.items()}
+    parsed = {name: _parse_member(member) for name, member in members.items()}
     shares = {name: member.value_of("share") for name, member in members.items()}
-    report = Report(
+    report = statistics.Report(
         {name: statistic.of_group for name, statistic in parsed.items()},
         columns={name: statistic.columns for name, statistic in parsed.items()},
         shares={name: share for name, share in shares.items() if share is not None},
@@ -207,11 +172,10 @@ def parse_report(job: ReportJob) -> StatisticOfRows:
     return StatisticOfRows(job.statistic, report, report.column_names)
 
 
-@parse_statistic.register
 def parse_own_statistic(job: OwnStatisticJob) -> StatisticOfRows:
     """Parse a statistic that counton does not name, and the columns that it reads."""
     statistic = job.make_statistic()
-    if not isinstance(statistic, AccumulatorStatistic) or statistic.ordered:
+    if not isinstance(statistic, statistics.AccumulatorStatistic) or statistic.ordered:
         raise InvalidInputError(
             f"{statistic!r} takes events in their order, which jobs do not: count them in memory, "
             "with counton.Running in Python"
@@ -220,15 +184,48 @@ def parse_own_statistic(job: OwnStatisticJob) -> StatisticOfRows:
     if statistic.own_columns is not None:
         columns = statistic.own_columns.names
     # Groups inside it, and another number of columns, were refused with the options of the job.
-    assert not isinstance(statistic, Grouped)
+    assert not isinstance(statistic, statistics.Grouped)
     assert len(columns) == len(statistic.parts)
     return StatisticOfRows(job.name_of_statistic(), statistic, columns)
 
 
-def _parse_member(name: str, member: Section) -> StatisticOfRows:
+#: Functions that parse the options of counton's own statistics.
+_PARSERS: Mapping[str, Callable[[Any], StatisticOfRows]] = {
+    "count": parse_count,
+    "sum": parse_sum,
+    "average": parse_average,
+    "quantiles": parse_quantiles,
+    "top-k": parse_ranking,
+    "hierarchy": parse_hierarchy,
+    "ranges": parse_ranges,
+    "contingency": parse_contingency,
+    "moments": parse_moments,
+    "distinct": parse_distinct,
+    "reach": parse_reach,
+    "report": parse_report,
+}
+
+
+def parse_statistic(job: Job) -> StatisticOfRows:
+    """Parse the options of a job's statistic, in their normal form.
+
+    Args:
+        job: a job whose statistic has all options that it needs.
+
+    Raises:
+        InvalidInputError: an option has a wrong value.
+    """
+    if job.statistic in STATISTIC_NAMES:
+        return _PARSERS[job.statistic](job)
+    return parse_own_statistic(cast("OwnStatisticJob", job))
+
+
+def _parse_member(member: Section) -> StatisticOfRows:
     """Parse the options of one statistic of a report, which has all that it shows in its state."""
     job = job_of_member(member)
-    if isinstance(job, DistinctJob):
+    if job.statistic == "distinct":
+        from counton.statistics.report_members import FirstRows
+
         statistic = StatisticOfRows(job.statistic, FirstRows())
     else:
         statistic = parse_statistic(job)
@@ -240,14 +237,10 @@ def _parse_member(name: str, member: Section) -> StatisticOfRows:
     by = job.value_of("group_by")
     if by is None:
         return statistic
-    if len(by) > 1:
-        raise InvalidInputError(
-            f"{param('group_by', ','.join(by))} of {name!r} names several columns; join "
-            "them into one column"
-        )
+    (column,) = by  # several were refused with the options of the job
     groups = cast("GroupNames", normal_domain(job))
     refuse_long_terms(groups)
-    return statistic.in_report(by[0], groups)
+    return statistic.in_report(column, groups)
 
 
 def job_of_member(member: Section) -> Job:
@@ -280,16 +273,14 @@ def _floats_by_name(numbers: Any) -> dict[str, float]:
     return {name: float(number) for name, number in numbers.items()}
 
 
-@singledispatch
 def fit_targets(job: Job, half_widths: Mapping[str, float]) -> Job:
-    """Return a job with options of its statistic that fit wanted half-widths of intervals."""
-    return job
+    """Return a job with options of its statistic that fit wanted half-widths of intervals.
 
-
-@fit_targets.register
-def fit_targets_of_hierarchy(job: HierarchyJob, half_widths: Mapping[str, float]) -> Job:
-    """Return a hierarchy whose targets have the ratios of the half-widths of its levels."""
-    hierarchy = cast("Hierarchy", parse_statistic(job).of_group)
+    The targets of a hierarchy get the ratios of the half-widths of its levels.
+    """
+    if job.statistic != "hierarchy":
+        return job
+    hierarchy = cast("statistics.Hierarchy", parse_statistic(job).of_group)
     targets = hierarchy.fitted_to(half_widths).targets
     return job.with_options(target=None if targets is None else dict(targets))
 
@@ -299,7 +290,7 @@ def normal_options(job: Job) -> dict[str, object]:
     """Return those options of a statistic that may be written in several forms, in their normal
     form.
 
-    >>> from counton.job.statistics import MomentsJob
+    >>> from counton.job.statistics.moments import MomentsJob
     >>> normal_options(MomentsJob(state="s.db", columns="a, b", bounds="0:9,-0.50:2"))
     {'bounds': ('0:9', '-0.5:2')}
     """
@@ -307,11 +298,10 @@ def normal_options(job: Job) -> dict[str, object]:
     bounds = job.value_of("bounds")
     if bounds is not None:
         normal["bounds"] = tuple(map(_exact_pair, bounds))
-    statistics = job.value_of("statistics")
-    if isinstance(job, PackageStatisticJob):
-        normal |= job.normal_parameters()
-    if statistics is not None:
-        normal["statistics"] = {name: _normal_member(member) for name, member in statistics.items()}
+    normal |= job.normal_parameters()
+    members = job.value_of("statistics")
+    if members is not None:
+        normal["statistics"] = {name: _normal_member(member) for name, member in members.items()}
     return normal
 
 
@@ -329,19 +319,20 @@ def _normal_member(member: Section) -> Section:
     return member.model_copy(update=normal)
 
 
-@singledispatch
 def normal_domain(job: Job) -> object:
-    """Return the stated domain of a job in its normal form: the names of declared groups.
+    """Return the stated domain of a job in its normal form: names of declared groups, or cells.
 
     Raises:
         InvalidInputError: it cannot be read, or seems to hold private rows.
     """
+    read_cells = _DOMAINS.get(job.statistic)
+    if read_cells is not None:
+        return read_cells(job)
     by = job.value_of("group_by")
     domain = job.value_of("groups")
     return domain if by is None or domain is None else read_domain(domain, ",".join(by))
 
 
-@normal_domain.register
 def leaves_of_tree(job: HierarchyJob) -> object:
     """Return the labels of the leaves of a tree, by level."""
     refuse_counts(job.groups, job.count_column)
@@ -370,7 +361,6 @@ def _table_of_frame(frame: Any, levels: Sequence[str]) -> pl.DataFrame:
     return table.select(levels)
 
 
-@normal_domain.register
 def values_of_columns(job: ContingencyJob) -> object:
     """Return the possible values of each column."""
     refuse_counts(job.groups, job.count_column)
@@ -378,12 +368,19 @@ def values_of_columns(job: ContingencyJob) -> object:
     return {column: list(labels) for column, labels in values.items()}
 
 
-@normal_domain.register
 def cells_of_line(job: RangesJob) -> object:
     """Return the names of the cells of a line."""
     refuse_counts(job.groups, job.count_column)
     domain: Any = () if job.groups is None else job.groups
     return read_domain(domain, _required(job.label))
+
+
+#: Functions that read the domain of a statistic whose domain is not a list of groups.
+_DOMAINS: Mapping[str, Callable[[Any], object]] = {
+    "hierarchy": leaves_of_tree,
+    "contingency": values_of_columns,
+    "ranges": cells_of_line,
+}
 
 
 # --------------------------------------------------------------------------------- shown numbers
@@ -400,6 +397,8 @@ def parse_display(value_of: Callable[[str], Any]) -> DisplaySelection:
     shares = value_of("shares")
     intervals = value_of("ask")
     if shares is not None:
+        from counton.statistics.quantiles import checked_shares
+
         ask = checked_shares([float(share) for share in shares])
     elif intervals is not None:
         ask = tuple(dict.fromkeys(intervals))

@@ -30,7 +30,7 @@ from counton.job.option_fields import (
     names_in_scope,
     scope_of,
 )
-from counton.job.statistics import TopKJob, model_of
+from counton.job.statistics import model_of
 from counton.job.values import QUARANTINE
 from counton.privacy import ContributionBound
 from counton.privacy.contribution import canonical_unit, without_clock
@@ -491,7 +491,7 @@ def differences(spec: StreamSpec, job: Job) -> list[Difference]:
     What the job leaves out is as the stream has it, and so no difference. But a job without
     ``append`` says that its files hold all rows so far.
 
-    >>> from counton.job.statistics import CountJob
+    >>> from counton.job.statistics.count import CountJob
     >>> from counton.run.spec.plan_spec import plan_spec
     >>> options = {"time": "at", "every": "1d", "start": "2024-03-01", "epsilon": 1}
     >>> spec = plan_spec(CountJob(windows=30, **options))
@@ -528,7 +528,7 @@ def _same_in_other_form(here: Job, there: Job, names: Collection[str]) -> Collec
         names: the differing options.
     """
     same: set[str] = set()
-    if "groups" in names and isinstance(here, TopKJob):
+    if "groups" in names and here.statistic == "top-k":
         groups_here = here.value_of("groups")
         groups_there = there.value_of("groups")
         if groups_here and groups_there and set(groups_here) == set(groups_there):

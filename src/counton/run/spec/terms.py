@@ -12,7 +12,7 @@ from datetime import datetime
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
-from typing import ClassVar, Literal, Protocol
+from typing import TYPE_CHECKING, ClassVar, Literal, Protocol
 
 from typing_extensions import override
 
@@ -35,9 +35,11 @@ from counton.statistics.average import undeclared_variant
 from counton.statistics.report_members import GroupedRows
 from counton.strategies import Expiring as ExpiringStrategy
 from counton.strategies import StreamStrategy
-from counton.strategies.workloads import Decayed, RecentWorkload, sums_of_last_steps
 from counton.windowing.groups import GroupNames
 from counton.windowing.windows import RevisableWindows, SingleTableWindow, Windows, revisions_in
+
+if TYPE_CHECKING:
+    from counton.strategies.workloads import RecentWorkload
 
 #: Default of ``max-empty-windows``: most windows without a row, one after the other, that a run
 #: releases.
@@ -585,10 +587,12 @@ class StreamTerms:
     @property
     def workload(self) -> RecentWorkload | None:
         """Sums of recent windows that the strategy makes accurate; None: there are none."""
+        if self.half_life is None and not self.widths:
+            return None
+        from counton.strategies.workloads import Decayed, sums_of_last_steps
+
         if self.half_life is not None:
             return Decayed(self.half_life)
-        if not self.widths:
-            return None
         return sums_of_last_steps(self.series, self.widths)
 
     @property

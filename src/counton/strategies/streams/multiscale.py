@@ -50,7 +50,13 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from counton.base.arrays import Floats, Integers, integers_from_text, integers_to_text
+from counton.base.arrays import (
+    Floats,
+    Integers,
+    integers_from_text,
+    integers_to_text,
+    one_thread,
+)
 from counton.base.distributions import Sensitivity
 from counton.base.errors import InvalidInputError
 from counton.base.exact import check_integer
@@ -135,6 +141,19 @@ def tables() -> Tables:
     return Tables(lowest, integers_from_text(load_shipped()["inside"], (1 << CHOOSING, 2 * REACH)))
 
 
+@lru_cache(maxsize=LOWEST * (TABLE_BITS + 1))
+def _tables_of(level: int, g_bits: int) -> Integers:
+    """Return the tables of a level in units of 2^-g_bits, each with a 0 before and a 1 after it.
+
+    Args:
+        level: level from 1 on; `LOWEST`: this one, and all above.
+        g_bits: number of bits of `g`.
+    """
+    shipped = tables().lowest[:, level - 1] if level < LOWEST else tables().inside
+    rounded = round_bits(shipped, TABLE_BITS - g_bits)
+    return np.pad(rounded, ((0, 0), (1, 1)), constant_values=((0, 0), (0, 1 << g_bits)))
+
+
 def interpolate(above: Integers, first: int, nodes: range, factor: int = 1) -> Integers:
     """Return values at nodes, interpolated from the level above, times 16 * ``factor``.
 
@@ -209,16 +228,19 @@ class MultiscaleColumns:
         after. The step's column has g at a node of level l, minus the g of level l + 1 interpolated
         to this node.
         """
+        return self._g(level, np.array([step]), nodes)[:, 0]
+
+    def _g(self, level: int, steps: Integers, nodes: range) -> Integers:
+        """Return g of several steps: shape (nodes, steps)."""
+        numbers = np.arange(nodes.start, nodes.stop)[:, None]
         if level == 0:
-            return np.where(np.arange(nodes.start, nodes.stop) >= step, self._unit, 0)
-        distance = np.arange(nodes.start, nodes.stop) - (step >> level)
+            return np.where(numbers >= steps, self._unit, 0)
+        places = np.clip(numbers - (steps >> level) + REACH, 0, 2 * REACH + 1)
         if level < LOWEST:
-            table = tables().lowest[step % (1 << LOWEST), level - 1]
+            choice = steps % (1 << LOWEST)
         else:
-            table = tables().inside[(step >> (level - CHOOSING)) % (1 << CHOOSING)]
-        table = round_bits(table, TABLE_BITS - self._bits)
-        inside = table[np.clip(distance + REACH - 1, 0, 2 * REACH - 1)]
-        return np.where(distance > REACH, self._unit, np.where(distance <= -REACH, 0, inside))
+            choice = (steps >> (level - CHOOSING)) % (1 << CHOOSING)
+        return np.asarray(_tables_of(min(level, LOWEST), self._bits)[choice, places])
 
     def _below(self, level: int, step: int, nodes: range | None = None) -> tuple[range, Integers]:
         """Return the nodes around a step on a level below ``upper``, and its column's entries.
@@ -263,15 +285,18 @@ class MultiscaleColumns:
         A class has all steps of equal ``step >> _key_bits``, whose columns are equal from ``upper``
         on.
         """
-        first = self.upper, self._nodes[self.upper]
-        steps = (max(key << self._key_bits, 1) for key in self._keys)
-        return np.stack([self.g(first[0], step, first[1]) for step in steps], axis=1)
+        keys = np.arange(self._keys.start, self._keys.stop)
+        steps = np.maximum(keys << self._key_bits, 1)
+        return self._g(self.upper, steps, self._nodes[self.upper])
 
     @cached_property
     def _upper(self) -> list[Integers]:
         """Entries of the columns on each level from ``upper`` on: shape ``(nodes, classes)``."""
-        # Given ``entering``, they are the columns of least norm, computed by least squares and
-        # rounded.
+        with one_thread():
+            return self._of_least_norm()
+
+    def _of_least_norm(self) -> list[Integers]:
+        """Return the columns of least norm given ``entering``, by least squares and rounded."""
         nodes = self._nodes[self.upper :]
         weights = self._weights
         variances = [(self._plain / w.astype(np.float64)) ** 2 for w in weights]
@@ -668,7 +693,8 @@ class MultiscaleStrategy(StreamStrategy):
             return (first + self._sum_of_variances(read)) / self.horizon
         if self.horizon <= _ENUMERATED:
             return super().overall_variance(metric, of)
-        return max(first, self._largest(read))
+        with one_thread():
+            return max(first, self._largest(read))
 
     def _sum_of_variances(self, read: tuple[int, ...]) -> float:
         """Return the summed variance of releases, or (``read``) of consecutive differences."""

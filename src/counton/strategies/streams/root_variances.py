@@ -25,6 +25,8 @@ from counton.strategies.streams.power_series import fft_length
 from counton.strategies.streams.square_root import square_root_coefficients
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from counton.base.arrays import Floats
 
 #: Numbers that are computed at a time, so that they stay in the processor's cache.
@@ -35,6 +37,8 @@ _SHORT_SERIES = 2**16
 FEWEST = 2**16
 #: Steps of a block.
 _WIDTH = 32
+#: Blocks that are computed at a time, so that their numbers stay in the processor's cache.
+_BLOCKS = 2**10
 #: First steps, in which functions of the step are not smooth enough; a multiple of `_WIDTH`.
 _FIRST = 2**12
 
@@ -65,9 +69,12 @@ def mixture_of_powers(count: int) -> tuple[list[tuple[float, float]], Floats]:
     powers, mixture = _mixture(count)
     rule = list(zip(powers.tolist(), mixture.tolist(), strict=True))
     a = np.zeros(count)
-    for power, weight in rule:
-        seen = powers_of(power, count - 1)
-        a[1 : 1 + len(seen)] += weight * seen
+    series = [_PowerSeries(power, count - 1) for power, _ in rule]
+    for start in range(1, count, _CACHED):
+        part = a[start : start + _CACHED]
+        for of_pair, (_, weight) in zip(series, rule, strict=True):
+            seen = of_pair.following(len(part))
+            part[: len(seen)] += weight * seen
     _set_first(a)
     return rule, a
 
@@ -110,21 +117,63 @@ def variances_of_long_rows(d: Floats, q: Floats, count: int | None = None) -> Fl
     d = d[:count]
     q = q[:count]
     a = a[:count]
-    horizon = len(d)
+    cross = np.zeros(len(d))
+    cross[1:] = (a[1] - sum(weight for _, weight in rule)) * (d * q)[:-1]
+    if (q == q[0]).all():
+        for power, weight in rule:
+            _add_cross_terms(cross, power, weight, d=d, a=a, variance=float(q[0]))
+        return np.cumsum(2 * d * cross + d**2 * (q[0] * np.cumsum(a**2)))
+    with_q = _convolution_with(q)
+    for power, weight in rule:
+        seen = powers_of(power, len(d))
+        cross[1:] += weight * discounted_sums(d * with_q(a[: len(seen)] * seen), power)[:-1]
+    return np.cumsum(2 * d * cross + d**2 * with_q(a**2))
+
+
+def _add_cross_terms(
+    cross: Floats, power: float, weight: float, *, d: Floats, a: Floats, variance: float
+) -> None:
+    """Add what one power of the mixture adds to the cross terms if all nodes' noise is alike.
+
+    Args:
+        cross: the cross terms.
+        power, weight: the power, and its weight in the mixture.
+        d: the norms of the columns.
+        a: the coefficients of sqrt(1 - x).
+        variance: the variance of each node's noise.
+    """
+    # Some steps at a time, so that all numbers stay in the processor's cache.
+    series = _PowerSeries(power, len(d))
+    discount = _Discount(power, len(d))
+    before = 0.0
+    for start in range(0, len(d), discount.steps):
+        sums = d[start : start + discount.steps].copy()
+        seen = series.following(len(sums))
+        if len(seen):
+            products = a[start : start + len(seen)] * seen
+            products[0] += before
+            np.cumsum(products, out=products)
+            before = products[-1]
+            sums[: len(seen)] *= variance * products
+        sums[len(seen) :] *= variance * before
+        sums = discount.following(sums)
+        after = cross[start + 1 : start + 1 + len(sums)]
+        after += weight * sums[: len(after)]
+
+
+def _convolution_with(q: Floats) -> Callable[[Floats], Floats]:
+    """Return a function that convolves first numbers with q, which never decreases."""
+    horizon = len(q)
     rises = np.diff(q, prepend=0.0)
     starts = np.flatnonzero(rises)
     length = fft_length(horizon)
-    of_q = np.fft.rfft(q, length) if len(starts) > 1 else q
+    of_q = np.fft.rfft(q, length)
 
     def with_q(x: Floats) -> Floats:
-        if len(x) > _SHORT_SERIES and len(starts) > 1:
+        if len(x) > _SHORT_SERIES:
             return np.asarray(np.fft.irfft(np.fft.rfft(x, length) * of_q, length)[:horizon])
         # After the variance of nodes rises, the running sums are multiplied by that rise.
         sums = np.cumsum(x)
-        if len(starts) == 1:
-            variances = np.full(horizon, q[0] * sums[-1])
-            variances[: len(x)] = q[0] * sums
-            return variances
         variances = np.zeros(horizon)
         past = 0.0
         for start, stop in pairwise([*starts, horizon]):
@@ -136,44 +185,83 @@ def variances_of_long_rows(d: Floats, q: Floats, count: int | None = None) -> Fl
             past += rise * sums[-1]
         return variances
 
-    cross = np.zeros(horizon)
-    cross[1:] = (a[1] - sum(weight for _, weight in rule)) * (d * q)[:-1]
-    for power, weight in rule:
-        seen = powers_of(power, horizon)
-        cross[1:] += weight * discounted_sums(d * with_q(a[: len(seen)] * seen), power)[:-1]
-    return np.cumsum(2 * d * cross + d**2 * with_q(a**2))
+    return with_q
 
 
 def discounted_sums(x: Floats, power: float) -> Floats:
     """Return running sums y_t = x_t + power * y_(t - 1)."""
-    # Blocks are so short that no power within a block underflows, and so long that after one more
-    # block a number has become negligible, unless there is one block at a time.
-    width = min(max(2, int(-300 / math.log(power))), _CACHED, len(x))
-    powers = np.full(width, power)
-    powers[0] = 1.0
-    np.cumprod(powers, out=powers)
-    sums = np.empty(-(-len(x) // width) * width)
-    sums[: len(x)] = x
-    sums[len(x) :] = 0.0
-    blocks = sums.reshape(-1, width)
-    several = max(1, _CACHED // width)
-    last = 0.0
-    for at in range(0, len(blocks), several):
-        some = blocks[at : at + several]
-        some /= powers
-        np.cumsum(some, axis=1, out=some)
-        some *= powers
-        lasts = np.append(last, some[:-1, -1])
-        some += lasts[:, None] * (powers * power)
-        last = some[-1, -1]
-    return sums[: len(x)]
+    discount = _Discount(power, len(x))
+    sums = np.empty(len(x))
+    for start in range(0, len(x), discount.steps):
+        part = slice(start, start + discount.steps)
+        sums[part] = discount.following(x[part])
+    return sums
+
+
+class _Discount:
+    """Running sums y_t = x_t + power * y_(t - 1), for some steps at a time.
+
+    Attributes:
+        steps: number of steps of each part but the last.
+    """
+
+    def __init__(self, power: float, count: int) -> None:
+        # Blocks are so short that no power within a block underflows, and so long that after one
+        # more block a number has become negligible, unless there is one block at a time.
+        width = min(max(2, int(-300 / math.log(power))), _CACHED, count)
+        self.steps = max(1, _CACHED // width) * width
+        self._within = np.full(width, power)
+        self._within[0] = 1.0
+        np.cumprod(self._within, out=self._within)
+        self._later = self._within * power
+        self._last = 0.0
+
+    def following(self, x: Floats) -> Floats:
+        """Return the sums of the next steps.
+
+        Args:
+            x: the summands of these steps.
+        """
+        width = len(self._within)
+        sums = np.zeros(-(-len(x) // width) * width)
+        sums[: len(x)] = x
+        blocks = sums.reshape(-1, width)
+        blocks /= self._within
+        np.cumsum(blocks, axis=1, out=blocks)
+        blocks *= self._within
+        lasts = np.append(self._last, blocks[:-1, -1])
+        blocks += lasts[:, None] * self._later
+        self._last = sums[-1]
+        return sums[: len(x)]
+
+
+class _PowerSeries:
+    """The first powers of a number, for some exponents at a time.
+
+    Args:
+        power: the number, above 0 and below 1.
+        count: number of powers; powers that are negligible are left out.
+    """
+
+    def __init__(self, power: float, count: int) -> None:
+        self._power = power
+        self._left = min(count, 8 + int(-40 / math.log(power)))
+        self._next = 1.0
+
+    def following(self, count: int) -> Floats:
+        """Return the next powers, fewer than ``count`` if all later ones are left out."""
+        powers = np.full(min(count, self._left), self._power)
+        if len(powers):
+            powers[0] = self._next
+            np.cumprod(powers, out=powers)
+            self._next = float(powers[-1]) * self._power
+            self._left -= len(powers)
+        return powers
 
 
 def powers_of(power: float, count: int) -> Floats:
     """Return the first ``count`` powers of ``power``; fewer if all later are negligible."""
-    powers = np.full(min(count, 8 + int(-40 / math.log(power))), power)
-    powers[:1] = 1.0
-    return np.cumprod(powers, out=powers)
+    return _PowerSeries(power, count).following(count)
 
 
 def block_variances(d: Floats) -> Floats:
@@ -219,14 +307,26 @@ def _block_variances(d: Floats) -> Floats:
     d_blocks.reshape(-1)[:horizon] = d
     d_blocks = d_blocks[first:]
     before = before[:, first:]
-    added = before[:, :-1] * (within[:, ::-1] @ d_blocks.T)
-    added += at_starts[:, first:] * _rising_within(d_blocks, a_blocks[first:], within)
+    a_blocks = a_blocks[first:]
+    at_starts = at_starts[:, first:]
+    parts = [slice(at, at + _BLOCKS) for at in range(0, len(d_blocks), _BLOCKS)]
+    added = np.empty_like(states)
+    for part in parts:
+        added[:, part] = before[:, :-1][:, part] * (within[:, ::-1] @ d_blocks[part].T)
+        rising = _rising_within(d_blocks[part], a_blocks[part], within)
+        added[:, part] += at_starts[:, part] * rising
     for pair, power in enumerate(within[:, -1] * within[:, 1]):
         added[pair, 0] += power * states[pair, 0]
         states[pair, 1:] = discounted_sums(added[pair, :-1], power)
-    states *= mixture[:, None]
-    cross[first:] = states.T @ within
-    cross[first:] += _within_blocks(d_blocks, (mixture[:, None] * before).T @ within)
+    limit: Floats = np.empty(0)
+    for part in reversed(parts):
+        ends = slice(part.start, part.stop + 1)
+        products = (mixture[:, None] * before[:, ends]).T @ within
+        if not len(limit):
+            limit = products[-1]
+        of_part = cross[first:][part]
+        of_part[:] = (states[:, part] * mixture[:, None]).T @ within
+        of_part += _within_blocks(d_blocks[part], products, limit)
 
     of_steps = cross.reshape(-1)[:horizon]
     of_steps[1:] += only_second * d[:-1]
@@ -262,12 +362,13 @@ def _rising_within(d_blocks: Floats, a_blocks: Floats, within: Floats) -> Floats
     return np.asarray(means * of_means + slopes * of_slopes)
 
 
-def _within_blocks(d_blocks: Floats, products: Floats) -> Floats:
+def _within_blocks(d_blocks: Floats, products: Floats, limit: Floats) -> Floats:
     """Return what the steps of each block add to its cross terms.
 
     Args:
         d_blocks: the norms d by block.
         products: G(i, l) for l from 1 on, where i is the step before each block, and the last step.
+        limit: the same for the last step of the stream.
     """
     # G is a function of the lag alone, which its last row has, and a small rest. The rest is close
     # to a polynomial of degree 2 in the lag, and to a line within each block.
@@ -275,7 +376,6 @@ def _within_blocks(d_blocks: Floats, products: Floats) -> Floats:
     lags = offsets - offsets[:, None]  # from row to column
     earlier = lags > 0
     places = np.maximum(lags, 1) - 1
-    limit = products[-1]
     polynomials = np.vander((offsets + 1) / _WIDTH, 3)
     rest = (products - limit) @ np.linalg.pinv(polynomials).T
     rises = np.diff(rest, axis=0)

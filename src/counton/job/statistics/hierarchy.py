@@ -1,0 +1,45 @@
+"""Options of a hierarchy."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from counton.job import values as v
+from counton.job.common_options import (
+    DeclaredGroupOptions,
+    Job,
+    SeriesOptions,
+    UnlistedGroupOptions,
+    UserRowOptions,
+)
+from counton.job.option_fields import STREAM, option
+from counton.job.shown_numbers import OverOptions
+from counton.job.statistic_options import CountColumnOptions, ReplaceOptions
+
+
+class HierarchyJob(
+    CountColumnOptions,
+    ReplaceOptions,
+    OverOptions,
+    SeriesOptions,
+    UnlistedGroupOptions,
+    DeclaredGroupOptions,
+    UserRowOptions,
+    Job,
+):
+    """How many rows each place of a hierarchy has, such as region and city; counts add up."""
+
+    heading = "Statistic"
+    scope = STREAM
+    statistic: Literal["hierarchy"] = "hierarchy"
+    levels: v.Names | None = option("Columns of the levels, coarsest first: A,B,C.")
+    target: v.NumbersByName | None = option(
+        "Noise standard deviation of each level: LEVEL=STD,... With epsilon or rho, their ratios."
+    )
+    summary: ClassVar = (
+        "How many rows each place of a hierarchy has, such as region and city; counts add up."
+    )
+    example: ClassVar = {"levels": "page", "groups": "pages.csv"}
+    example_file: ClassVar = ("pages.csv", "page\nhome\nshop\n")
+    may_be_single_table: ClassVar = True
+    needs: ClassVar = ("levels", "groups")

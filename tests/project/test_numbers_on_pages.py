@@ -1,0 +1,233 @@
+"""Numbers in the text of guides, concepts and statistics are computed again."""
+
+import datetime as dt
+import math
+import re
+from fractions import Fraction
+from pathlib import Path
+from statistics import NormalDist
+from typing import Any
+
+import polars as pl
+import pytest
+
+from counton import ZCDP, PureDP, Rolling, plan
+from counton.base.errors import InvalidInputError
+from counton.noise.normals import LARGEST_SQUARED_RADIUS
+from counton.privacy.concentrated import epsilon_within
+from counton.privacy.gaussian import analytic_gaussian_sigma
+from counton.run import Job
+from counton.run.plan_job import planned_job
+from papers import recent_sums
+
+ROOT = Path(__file__).parents[2]
+WEEKS: dict[str, Any] = {
+    "time": "time", "every": "1w", "start": "2024-03-04", "windows": 52, "series": "per-window",
+    "epsilon": 1,
+}  # fmt: skip
+SECONDS = {"value": "seconds", "lower": 0, "upper": 600}
+
+
+def page(name: str) -> str:
+    """Return the text of a page without line breaks."""
+    return " ".join((ROOT / "docs" / f"{name}.md").read_text("utf-8").split())
+
+
+def margins(statistic: str, /, **options: Any) -> list[float]:
+    """Return the largest margin of error of each number that a job plans."""
+    job = Job(statistic, "visits.csv", "state.db", **options)
+    return [max(number.halfwidths) for number in planned_job(job).numbers]
+
+
+@pytest.fixture(scope="module")
+def visits() -> pl.DataFrame:
+    return pl.read_csv(ROOT / "examples" / "visits.csv", try_parse_dates=True)
+
+
+def test_distinct_users_states_exact_numbers(visits: pl.DataFrame) -> None:
+    since = visits.filter(pl.col("time") >= pl.datetime(2024, 3, 4))
+    ends = [dt.datetime(2024, 3, 4) + dt.timedelta(weeks=number) for number in range(1, 5)]
+    *others, last = (since.filter(pl.col("time") < end)["visitor"].n_unique() for end in ends)
+    exact = f"are {', '.join(map(str, others))} and {last}."
+    assert exact in page("statistics/distinct-users")
+
+
+def test_quantiles_state_margins_of_more_cells() -> None:
+    found = [margins("quantiles", **SECONDS, cells=n, **WEEKS)[0] for n in (60, 600, 6000)]
+    text = page("statistics/quantiles")
+    rows = 925
+    share = found[0] / rows
+    assert f"The margin of {found[0]:.0f} among {rows} rows is {share:.1%}." in text
+    quantiles = f"the quantile {0.5 - share:.3f} to the quantile {0.5 + share:.3f}"
+    assert quantiles in text
+    assert f"it is {found[1]:.0f} for 600 cells and {found[2]:.0f} for 6,000 cells" in text
+
+
+def test_ranges_state_margins_of_counts() -> None:
+    one = plan(52, epsilon=1, series="per-window")
+    single = one.halfwidth(52)
+    several = 1.96 * math.sqrt(240) * one.best.errors.max_std
+    stated = (
+        f"with a margin of {single:.0f}. But the sum of 240 such counts has a margin of about "
+        f"{several:.0f}. If you declare the three long intervals as groups of a count, each has a "
+        f"margin of {single:.0f}."
+    )
+    assert stated in page("statistics/ranges")
+
+
+def cell_of(name: str, row: str, column: int) -> float:
+    """Return a number of the first line of a page that begins with some words."""
+    lines = (ROOT / "docs" / f"{name}.md").read_text("utf-8").splitlines()
+    line = next(line for line in lines if line.startswith(row))
+    return float(line.removeprefix(row).split()[column].replace(",", ""))
+
+
+def test_ranges_and_moments_repeat_their_table() -> None:
+    estimate = cell_of("statistics/ranges", "       60        300", 0)
+    assert f"So about {estimate:.0f} visits took" in page("statistics/ranges")
+    std, low, high = (
+        math.sqrt(cell_of("statistics/moments", "variance seconds", column)) for column in (0, 2, 3)
+    )
+    text = page("statistics/moments")
+    assert f"the root of the variance, here {std:.0f} seconds" in text
+    assert f"{low:.0f} to {high:.0f} seconds." in text
+
+
+def test_averages_state_smallest_epsilon() -> None:
+    text = page("statistics/averages")
+    found = re.search(r"epsilon = (0\.\d+) \.\.\. mean", text)
+    assert found is not None
+    rows = re.search(r"expected-rows = (\d+)", text)
+    assert rows is not None
+    stated = f"ε = {float(found[1]):.2f} is enough for a margin of 2 seconds of a weekly mean, with"
+    assert f"{stated} {int(rows[1]) / 52:.0f} visits per week" in text
+
+
+def test_accuracy_states_relative_errors() -> None:
+    margin = plan(52, epsilon=1, series="per-window").halfwidth(52)
+    text = page("concepts/accuracy")
+    many = f"a count of 20,000 has a relative error of {margin / 20_000:.3%}"
+    assert f"margin of {margin:.0f}, {many}, a count of 20 one of {margin / 20:.0%}" in text
+    assert f"its standard deviation is √52 = {math.sqrt(52):.1f} times as large" in text
+
+
+def test_choosing_epsilon_repeats_its_table() -> None:
+    text = page("concepts/choosing-epsilon")
+    for epsilon in (1, 3):
+        after = math.exp(epsilon) / (9 + math.exp(epsilon))
+        assert f"A suspicion of 10% may become {after:.0%}" in text
+
+
+@pytest.mark.parametrize("name", ["concepts/choosing-epsilon", "reference/glossary"])
+def test_pages_state_epsilon_of_a_rho(name: str) -> None:
+    epsilon = epsilon_within(Fraction(1, 2), Fraction("1e-6"))
+    assert f"ρ = 0.5 is about ε = {epsilon:.1f} with δ = 10⁻⁶" in page(name)
+
+
+def test_late_data_states_margin_without_revisions() -> None:
+    margin = plan(365, epsilon=1, series="per-window").halfwidth(365)
+    assert f"Without revisions the margin is ±{margin:.0f}." in page("concepts/late-data")
+
+
+def test_plan_states_margins_of_first_and_last_week() -> None:
+    weekly = plan(52, epsilon=1)
+    first, last = (math.ceil(weekly.halfwidth(step)) for step in (1, 52))
+    stated = f"is {first} in the first week and {last} in the last one."
+    text = page("guides/plan")
+    assert stated in text
+    assert f"±{last} is small for 10,000 visits" in text
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("guides/plan", "five times as large as above, where the margin was ±{:.0f}."),
+        ("guides/protect-users", "±6 here, and ±{:.0f} with the limit 1."),
+        ("guides/protect-users", "±{:.0f} with the limit 1."),
+    ],
+)
+def test_guides_state_margin_of_one_row_per_user(name: str, sentence: str) -> None:
+    one = {**WEEKS, "every": "1d", "start": "2024-03-01", "windows": 365, "user": "visitor"}
+    (margin,) = margins("count", **one, max_contributions=1, contribution_period="1d")
+    assert sentence.format(margin) in page(name)
+
+
+def test_protect_users_states_margin_of_two_groups() -> None:
+    devices = {
+        **WEEKS, "every": "1d", "start": "2024-03-01", "windows": 365, "user": "visitor",
+        "group_by": "device", "groups": ["phone", "desk"], "once_per_window": True,
+    }  # fmt: skip
+    (margin,) = margins("count", **devices, max_contributions=2, contribution_period="1d")
+    assert f"the margin of error is ±{margin:.0f} here" in page("guides/protect-users")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("guarantee", "words", "factor"), [("ε = 1", "ε = 1", 1), ("ρ = ½", "ρ = 0.1", math.sqrt(5))]
+)
+@pytest.mark.parametrize("width", [7, 28])
+def test_rolling_sums_state_noise_of_counts(
+    guarantee: str, words: str, factor: float, width: int
+) -> None:
+    """A variance of Gaussian noise is in proportion to 1/rho."""
+    row = recent_sums.row_of(Rolling(width), guarantee, recent_sums.YEAR)
+    noise = f"{factor * row.derived:.2f} | {factor * row.planned:.2f}"
+    assert f"| {words} | last {width} days | {noise} |" in page("guides/rolling-sums")
+
+
+def test_rolling_sums_state_longest_sum_with_own_noise_per_step() -> None:
+    text = page("guides/rolling-sums")
+    found = re.search(r"sums of up to (\d+) steps have the least noise if each step has", text)
+    assert found is not None
+    longest = int(found[1])
+    families = [
+        plan(365, PureDP(1), workload=Rolling(width), compare=False).best.strategy_family
+        for width in (longest, longest + 1)
+    ]
+    assert families[0] == "one draw a step" != families[1]
+
+
+def test_rolling_sums_state_longest_sum_of_an_endless_stream() -> None:
+    text = page("guides/rolling-sums")
+    found = re.search(r"without a last step, a width of more than ([\d,]+) steps", text)
+    assert found is not None
+    longest = int(found[1].replace(",", ""))
+    plan(None, ZCDP(0.5), workload=Rolling(longest), compare=False)
+    with pytest.raises(InvalidInputError, match="no strategy"):
+        plan(None, ZCDP(0.5), workload=Rolling(longest + 1), compare=False)
+
+
+@pytest.mark.parametrize("name", ["../README", "index"])
+def test_start_pages_state_noise_of_visitors(name: str) -> None:
+    std = plan(52, epsilon=1, series="per-window").best.errors.max_std
+    text = page(name)
+    assert f"The standard deviation of the noise is {std:.1f}." in text
+    if name != "index":
+        assert f"noise with a standard deviation of {std:.1f}." in text
+
+
+def test_start_states_margin_of_a_daily_count() -> None:
+    margin = plan(365, epsilon=1, series="per-window").halfwidth(365)
+    assert f"a daily count has a margin of error of about {margin:.0f}." in page("index")
+
+
+def test_readme_states_exact_numbers(visits: pl.DataFrame) -> None:
+    since = visits.filter(pl.col("time") >= dt.datetime(2024, 3, 4))
+    weeks = since.group_by(pl.col("time").dt.truncate("1w")).agg(pl.col("visitor").n_unique())
+    *others, last = weeks.sort("time")["visitor"]
+    exact = (
+        f"The exact numbers of this public example are {', '.join(map(str, others))} and {last}."
+    )
+    assert exact in page("../README")
+
+
+def test_trust_page_states_least_delta_and_probability_of_loss() -> None:
+    text = page("guarantees/details")
+    sigma = analytic_gaussian_sigma(1, 1e-6)
+    beyond = NormalDist().cdf(1 / (2 * sigma) - sigma) / 1e-6
+    assert f"just satisfies (1, 1e-6), this probability is {beyond:.0f} δ." in text
+    distance = math.sqrt(2 * 2)  # of two normal distributions with rho = 2, in standard deviations
+    apart = 2 * NormalDist().cdf(distance / 2) - 1
+    assert f"(by {apart:.2f} for two normal distributions)" in text
+    largest = math.sqrt(LARGEST_SQUARED_RADIUS)
+    assert f"value of a normal variable is {largest:.2f} standard deviations" in text
