@@ -47,7 +47,7 @@ def measure() -> Iterator[Row]:
             yield Row(f"a first run, {work}", ours / theirs, bar, note=_NOTE)
 
 
-BARS = {"csv": 1.2, "parquet": 3.5, "many": 2.5, "users": 3.5}
+BARS = {"csv": 1.2, "parquet": 3.5, "many": 2.5, "users": 3}
 
 
 def _seconds_of(file: Path, *, has_users: bool) -> tuple[float, float]:
