@@ -659,6 +659,90 @@ class EndlessHats extends Strategy {
   }
 }
 
+class TwoHats extends Strategy { // as EndlessHats, with blocks of knots in place of knots
+  places = 10n;
+  constructor({ spacing, multiple, height, wide_height: wide, bits }) {
+    super();
+    [this.multiple, this.steps, this.size, this.bits] = [multiple, spacing * multiple, multiple + 1, BigInt(bits)];
+    this.levels = [[spacing, BigInt(height)], [this.steps, BigInt(wide)]];
+    this.own = (1n << this.bits) - BigInt(height) - BigInt(wide);
+  }
+  hats(step) { // [knot, weight], with the knots of a block together: narrow ones, then the wide one
+    return this.levels.flatMap(([spacing, height], wide) => {
+      const past = (step - 1) % spacing;
+      const knot = (step - 1 - past) / spacing;
+      const right = (2n * height * BigInt(past) + BigInt(spacing)) / BigInt(2 * spacing);
+      return [[knot, height - right], [knot + 1, right]].map(([index, weight]) => {
+        if (wide) return [index * this.size + this.multiple, weight];
+        return [Math.floor(index / this.multiple) * this.size + (index % this.multiple), weight];
+      });
+    });
+  }
+  node(knot) {
+    const [block, place] = [Math.floor(knot / this.size), knot % this.size];
+    return place === this.multiple ? [2, block] : [1, block * this.multiple + place];
+  }
+  inverse() { // columns of the inverse at the middle one of 49 blocks, from its rows on
+    const [rows, middle] = [49 * this.size, 24 * this.size];
+    const system = range(0, rows).map((row) => new Map([[row, this.own ** 2n << 160n]]));
+    for (const block of range(-1, 49)) {
+      const some = range(1, this.steps + 1).map((step) => this.hats(step));
+      for (const hats of some) for (const [one, weight] of hats) for (const [other, factor] of hats) {
+        const [row, column] = [block * this.size + one, block * this.size + other];
+        if (Math.min(row, column) < 0 || Math.max(row, column) >= rows) continue;
+        system[row].set(column, (system[row].get(column) ?? 0n) + ((weight * factor) << 160n));
+      }
+    }
+    const one = 1n << (2n * this.bits + 14n + 320n);
+    const right = range(0, rows).map((row) => range(0, this.size).map((at) => (row === middle + at ? one : 0n)));
+    for (const row of range(0, rows)) {
+      const pivot = system[row].get(row);
+      const later = [...system[row].keys()].filter((column) => column > row);
+      for (const below of later) {
+        const factor = system[below].get(row) ?? 0n;
+        for (const column of later) {
+          const change = floorDiv(factor * system[row].get(column), pivot);
+          system[below].set(column, (system[below].get(column) ?? 0n) - change);
+        }
+        right[below] = right[below].map((value, at) => value - floorDiv(factor * right[row][at], pivot));
+      }
+    }
+    const solved = range(0, this.size).map(() => []);
+    for (const row of range(middle, rows).reverse()) for (const at of range(0, this.size)) {
+      const later = [...system[row]].filter(([column]) => column > row);
+      const rest = right[row][at] - sum(later.map(([column, weight]) => weight * solved[at][column - middle]));
+      solved[at][row - middle] = floorDiv(rest, system[row].get(row));
+    }
+    return solved.map((column) => column.map((value) => nearest(value, 1n << 160n)));
+  }
+  noise(z, last) {
+    const blocks = Math.floor((last - 1) / this.steps) + 2;
+    const inverse = this.inverse();
+    const differences = range(0, (blocks + 6) * this.size).map((knot) => -this.own * z(...this.node(knot)));
+    for (const step of range(1, (blocks + 6) * this.steps + 1)) {
+      for (const [knot, weight] of this.hats(step)) {
+        if (knot < differences.length) differences[knot] += weight * z(0, step);
+      }
+    }
+    const corrections = range(0, blocks * this.size).map((knot) => {
+      const [block, place] = [Math.floor(knot / this.size), knot % this.size];
+      const near = range(Math.max(block - 6, 0), block + 7);
+      const read = sum(near.flatMap((other) => range(0, this.size).map((at) => {
+        const far = Math.abs(other - block) * this.size;
+        const entry = other >= block ? inverse[place][far + at] : inverse[at][far + place];
+        return entry * differences[other * this.size + at];
+      })));
+      return nearest(read, 1n << (this.bits + 4n));
+    });
+    let total = 0n;
+    return range(1, last + 1).map((step) => {
+      const corrected = sum(this.hats(step).map(([knot, weight]) => weight * corrections[knot]));
+      total += floorDiv((z(0, step) << (this.bits + 10n)) - corrected + (this.own >> 1n), this.own);
+      return (total + ((1n << this.bits) >> 1n)) >> this.bits;
+    });
+  }
+}
+
 class GrowingSquareRoot extends Root {
   constructor({ weight_bits: more = 18, even = null }) {
     super();
@@ -975,6 +1059,7 @@ const strategyOf = (told) => {
   if (told.strategy === "Factorisation") return factorisation(told);
   if (told.strategy.endsWith("BandedRoot")) return BandedRoot.of(told);
   if (told.strategy === "WindowVersions") return WindowVersions.of(told);
+  if (told.strategy === "EndlessHats" && told.multiple) return new TwoHats(told);
   return new STRATEGIES[told.strategy](told);
 };
 

@@ -1099,7 +1099,7 @@ class BandedRoot(EndlessBandedRoot):
         return super().column(step, self._horizon)
 
 
-class EndlessHats(Strategy):
+class OneHats(Strategy):
     """Sums over recent steps: item t enters the node of its step, and the two knots around it.
 
     A knot stands at every s-th step, from the first one on. Its node weighs the items by a hat: the
@@ -1167,6 +1167,138 @@ class EndlessHats(Strategy):
             total += (left + (self._own >> 1)) // self._own
             found.append((total + (1 << self.bits >> 1)) >> self.bits)
         return found
+
+
+class TwoHats(Strategy):
+    """Sums over recent steps with two levels of hats: a wide knot stands at every m-th narrow one.
+
+    A block has the steps from a wide knot to the next, and the knots that stand there: m narrow
+    ones, then the wide one. Estimates are corrected as in `OneHats`, with blocks for knots.
+    """
+
+    places = 10
+    _reach = 6  # blocks to each side that correct an estimate
+    _solved = 24  # blocks to each side of the matrix that is inverted
+    _digits = 160  # binary digits by which the solution is more precise than what is kept of it
+
+    def __init__(
+        self, spacing: int, height: int, bits: int, multiple: int, wide_height: int
+    ) -> None:
+        self._levels = [(spacing, height), (spacing * multiple, wide_height)]
+        self._multiple = multiple
+        self._steps = spacing * multiple
+        self._knots = multiple + 1  # of a block
+        self.bits = bits
+        self._own = 2**bits - height - wide_height
+
+    def _hats(self, step: int) -> dict[int, int]:
+        """The weights of an item in knots, which are numbered block by block."""
+        weights = {}
+        for wide, (spacing, height) in enumerate(self._levels):
+            knot, past = divmod(step - 1, spacing)
+            right = (2 * height * past + spacing) // (2 * spacing)
+            for index, weight in ((knot, height - right), (knot + 1, right)):
+                block, place = (index, self._multiple) if wide else divmod(index, self._multiple)
+                weights[block * self._knots + place] = weight
+        return weights
+
+    def _node(self, knot: int) -> Node:
+        block, place = divmod(knot, self._knots)
+        return (2, block) if place == self._multiple else (1, block * self._multiple + place)
+
+    def column(self, step: int, last: int) -> dict[Node, int]:
+        hats = {self._node(knot): weight for knot, weight in self._hats(step).items() if weight}
+        return {(0, step): self._own, **hats}
+
+    def _inverse(self) -> list[dict[int, int]]:
+        """Columns of the inverse at the knots of the middle block, in units of 2^-(2 bits + 14).
+
+        The keys are rows: knots from the middle block on, from 0.
+        """
+        size = self._knots
+        rows = (2 * self._solved + 1) * size
+        middle = self._solved * size
+        scale = 2**self._digits
+        system: list[dict[int, int]] = [{row: self._own**2 * scale} for row in range(rows)]
+        for first in range(-size, rows, size):  # the block before the first one has hats in it
+            for step in range(1, self._steps + 1):
+                hats = self._hats(step).items()
+                for (one, weight), (other, factor) in product(hats, hats):
+                    row = first + one
+                    column = first + other
+                    if min(row, column) >= 0 and max(row, column) < rows:
+                        before = system[row].get(column, 0)
+                        system[row][column] = before + weight * factor * scale
+        return self._solved_system(system, middle, 2 ** (2 * self.bits + 14) * scale**2)
+
+    def _solved_system(
+        self, system: list[dict[int, int]], middle: int, one: int
+    ) -> list[dict[int, int]]:
+        """Solve by elimination from the first row on: each row ends within two blocks."""
+        size = self._knots
+        rows = len(system)
+        right = [[one * (row == middle + at) for at in range(size)] for row in range(rows)]
+        for row in range(rows):
+            pivot = system[row][row]
+            later = [column for column in system[row] if column > row]
+            for below in later:
+                factor = system[below].pop(row, 0)
+                for column in later:
+                    change = factor * system[row][column] // pivot
+                    system[below][column] = system[below].get(column, 0) - change
+                for at in range(size):
+                    right[below][at] -= factor * right[row][at] // pivot
+        solved: list[dict[int, int]] = [{} for _ in range(size)]
+        for row in reversed(range(middle, rows)):
+            for at in range(size):
+                rest = right[row][at] - sum(
+                    weight * solved[at][column]
+                    for column, weight in system[row].items()
+                    if column > row
+                )
+                solved[at][row] = rest // system[row][row]
+        unit = 2**self._digits
+        return [
+            {row - middle: nearest(value, unit) for row, value in column.items()}
+            for column in solved
+        ]
+
+    def _noise(self, z: Draws, last: int) -> list[int]:
+        size = self._knots
+        blocks = (last - 1) // self._steps + 2
+        inverse = self._inverse()
+        differences = [-self._own * z(*self._node(knot)) for knot in range((blocks + 6) * size)]
+        for step in range(1, (blocks + 6) * self._steps + 1):
+            for knot, weight in self._hats(step).items():
+                if knot < len(differences):
+                    differences[knot] += weight * z(0, step)
+        corrections = []
+        for knot in range(blocks * size):
+            block, place = divmod(knot, size)
+            read = 0
+            for other in range(max(block - self._reach, 0), block + self._reach + 1):
+                for at in range(size):
+                    far = abs(other - block) * size
+                    entry = inverse[place][far + at] if other >= block else inverse[at][far + place]
+                    read += entry * differences[other * size + at]
+            corrections.append(nearest(read, 2 ** (self.bits + 4)))
+        found = []
+        total = 0
+        for step in range(1, last + 1):
+            corrected = sum(weight * corrections[knot] for knot, weight in self._hats(step).items())
+            left = (z(0, step) << self.bits + 10) - corrected
+            total += (left + (self._own >> 1)) // self._own
+            found.append((total + (1 << self.bits >> 1)) >> self.bits)
+        return found
+
+
+def EndlessHats(  # noqa: N802  # the name of a strategy
+    spacing: int, height: int, bits: int, multiple: int = 1, wide_height: int = 0
+) -> Strategy:
+    """Return the strategy with one level of hats or, if there is a multiple, with two."""
+    if multiple == 1:
+        return OneHats(spacing, height, bits)
+    return TwoHats(spacing, height, bits, multiple, wide_height)
 
 
 class GrowingSquareRoot(Root):

@@ -38,6 +38,7 @@ def test_strategy_has_one_name_in_plans_and_publications(
         (GrowingBlocks(), ZCDP(0.5), "and different at higher ones,"),
         (GrowingBlocks(block=2), ZCDP(0.5), "and different at higher ones,"),
         (EndlessHats(3, 28), ZCDP(0.5), None),
+        (EndlessHats(3, 28, 6, 2, 20), ZCDP(0.5), None),
         (Expiring("1/2"), ExpiringZCDP(0.5), "and larger at higher ones,"),
         (Expiring(1), ExpiringZCDP(0.5), None),
         (Expiring(2), ExpiringZCDP(0.5), "and smaller at higher ones,"),

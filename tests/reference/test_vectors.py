@@ -1,5 +1,6 @@
 """Known answers: counton gives them, and so do the reference and a program in another language."""
 
+import hashlib
 import json
 import shutil
 import subprocess
@@ -8,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from counton.privacy import PureDP
+from counton.strategies import EndlessHats
 from proofs import reference
 from tools import vectors
 
@@ -64,6 +67,36 @@ def program(*files: Path) -> subprocess.CompletedProcess[str]:
 def test_javascript_program_computes_the_vectors() -> None:
     done = program(*FILES)
     assert (done.returncode, done.stdout, done.stderr) == (0, "48 of 48 answers are met\n", "")
+
+
+@pytest.fixture(scope="module")
+def two_levels() -> dict[str, Any]:
+    """A known answer of hats with two levels; those of the folder have one."""
+    strategy = EndlessHats(2, 20, 6, 2, 18)
+    case = vectors.Case("EndlessHats", strategy, PureDP(1), shape=(2,), steps=30)
+    return vectors.answer_of(1001, case)
+
+
+def test_two_levels_of_hats_release_what_they_did(two_levels: dict[str, Any]) -> None:
+    assert two_levels["terms"]["strategy"] == {
+        "strategy": "EndlessHats", "spacing": 2, "height": 20, "bits": 6, "multiple": 2,
+        "wide_height": 18,
+    }  # fmt: skip
+    released = json.dumps(two_levels["released"]).encode()
+    assert hashlib.sha256(released).hexdigest()[:16] == "d3b9884f8f08bbf2"
+
+
+def test_reference_computes_two_levels_of_hats(two_levels: dict[str, Any]) -> None:
+    test_reference_computes_the_vectors(two_levels)
+
+
+@pytest.mark.long
+def test_javascript_program_computes_two_levels_of_hats(
+    two_levels: dict[str, Any], tmp_path: Path
+) -> None:
+    (tmp_path / "hats.json").write_text(vectors.text_of([two_levels]))
+    done = program(tmp_path / "hats.json")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "1 of 1 answers are met\n", "")
 
 
 def test_reference_names_wrong_vector(tmp_path: Path) -> None:

@@ -369,7 +369,7 @@ def test_cases_cover_every_method_with_an_answer() -> None:
             asked.add(name)
     named = {*QUESTIONS, *ELSEWHERE, *CALLED, *OF_SERIES}
     assert asked | {"jointly", "between of quantiles"} == named
-    assert set(ALONE) == {*keywords()}
+    assert set(ALONE) == {*keywords()}, "add it to PARTS, or to ALONE"
     tallied = {
         name for name in keywords() if issubclass(statistic_named(name), AccumulatorStatistic)
     } - {"report"}

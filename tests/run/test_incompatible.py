@@ -25,6 +25,7 @@ from counton.job.incompatible import (
     refuse_unmet_needs,
 )
 from counton.job.messages import choices_of
+from counton.job.report import ReportJob
 from counton.job.statistics import all_models
 from counton.job.statistics.contingency import ContingencyJob
 from counton.job.statistics.count import CountJob
@@ -240,6 +241,25 @@ def test_refuse_of_streaming_accepts_newest_event_alone() -> None:
 def test_refuse_excluded_column_named_twice_is_refused(options: dict[str, Any], words: str) -> None:
     with pytest.raises(IncompatibleOptionsError, match=words):
         refuse_excluded(ContingencyJob(**options))
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"statistic": "sum", "value": "price"}, "'first' of statistics needs lower and upper"),
+        ({"statistic": "count", "group_by": "page"}, "'first' of statistics needs groups, because"),
+        (
+            {"statistic": "count", "group_by": "page,city", "groups": "a,b"},
+            "group_by=page,city of 'first' names several columns",
+        ),
+    ],
+    ids=str,
+)
+def test_refuse_excluded_impossible_statistic_of_report_is_refused(
+    options: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(IncompatibleOptionsError, match=words):
+        refuse_excluded(ReportJob(statistics={"first": options}))
 
 
 def test_refuse_excluded_accepts_a_usual_job() -> None:

@@ -283,7 +283,9 @@ def words_of_subject(truth: Truth) -> str:
         "contingency": "contingency table of page and user",
         "moments": "table of means, variances and covariances of paid and id",
     }  # fmt: skip
-    return names[str(truth.job.statistic)]
+    what = str(truth.job.statistic)
+    assert what in names, f"give {what!r} words in words_of_subject of tests/support/claims.py"
+    return names[what]
 
 
 @sentence(r"The (?P<what>[^\n]+?) was released once\.")
@@ -367,6 +369,9 @@ def check_change(change: str, truth: Truth, match: re.Match[str]) -> None:
         "moments": "whose 2 values, clipped to bounds on a grid of 256 cells, count in sums and "
         "products, and in the number of rows",
     }  # fmt: skip
+    assert {what} <= {*counted, "distinct", "reach"}, (
+        f"give {what!r} words in check_change of tests/support/claims.py"
+    )
     if what == "distinct" or (what == "reach" and truth.unit == "hour"):
         one = f"one {groups} of one {place}" if not truth.is_additive else f"one {place}"
         expected = f"with at most one event counted, in {one} by at most 1"

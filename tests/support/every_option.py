@@ -123,13 +123,18 @@ def own_of(name: str) -> list[str]:
     ]
 
 
+def settings_of(name: str, option: str) -> list[dict[str, Any]]:
+    """Return what a first night says of one of a statistic's own options."""
+    assert option in ITS_OWN, f"give {option!r} a value in ITS_OWN of tests/support/every_option.py"
+    return ITS_OWN.get(f"{name} {option}", ITS_OWN[option])
+
+
 def every(turn: int) -> list[tuple[str, bool, dict[str, Any]]]:
     """Each statistic with each of its own options, and with the options of every job in turn."""
     found = []
     for place, name in enumerate(keywords(), turn):
         for option in own_of(name):
-            several = ITS_OWN.get(f"{name} {option}", ITS_OWN[option])
-            found += [(name, True, said) for said in several]
+            found += [(name, True, said) for said in settings_of(name, option)]
         found += [(name, False, said) for said in in_turn(COMMON, 6, first=-place % 6)]
     return found
 

@@ -18,6 +18,7 @@ from counton.base.strategy_names import FAMILIES, PAPERS, PUBLISHED, StrategyFam
 from counton.io.input_paths import is_database, moments_named
 from counton.job.common_options import Job
 from counton.job.messages import show_option
+from counton.job.model_registry import REGISTRY
 from counton.job.option_fields import RUN_ONLY, has_mark
 from counton.job.values import LATEST_ROW, NOW
 from counton.privacy.contribution import base_unit, names_other_period
@@ -62,6 +63,7 @@ def contradictions(job: Job) -> Iterator[str]:
     yield from _problems_of_bounds(job)
     yield from contradictions_of_form(job)
     yield from _problems_of_windows(job)
+    yield from _problems_of_options_in_report(job)
     yield from _problems_of_report(job)
     yield from _problems_of_own_statistic(job)
     yield from _problems_of_accuracy(job)
@@ -632,6 +634,33 @@ def _counts_users(job: Job) -> bool:
     if job.statistic == "reach" or (own_statistic is not None and own_statistic.counts_users):
         return True
     return any(member.highest_rank for member in _members_of(job).values())
+
+
+def _problems_of_options_in_report(job: Job) -> Iterator[str]:
+    """Yield what is wrong with the options of one statistic of a report, beside each other."""
+    for name, options in (job.value_of("statistics") or {}).items():
+        missing = _missing_options(options)
+        if missing:
+            yield (
+                f"{name!r} of {param('statistics')} needs {' and '.join(missing)}, because each "
+                "statistic of a report states its own options. Give them in its table, or leave "
+                f"{name!r} out"
+            )
+        columns = options.value_of("group_by") or ()
+        if len(columns) > 1:
+            yield (
+                f"{param('group_by', ','.join(columns))} of {name!r} names several columns, and a "
+                "statistic of a report has groups of one column. Join them into one column"
+            )
+
+
+def _missing_options(options: Section) -> list[str]:
+    """Return the options that one statistic of a report needs and does not state."""
+    needed = [*REGISTRY.model_of(options.value_of("statistic")).needs]
+    if options.value_of("group_by") is not None:
+        needed.append("groups")
+    fields = type(options).model_fields
+    return [name for name in needed if name in fields and options.value_of(name) is None]
 
 
 def _problems_of_report(job: Job) -> Iterator[str]:

@@ -1,11 +1,13 @@
 """The one table of options that exclude or need each other, each row with its reason.
 
 What a statistic cannot do at all is no option of its model, and is not here. Values that contradict
-each other are in `counton.job.contradictions`. What one statistic of a report needs is in
-`counton.job.report`. What a list of groups must or must not have is checked after the list was
-read, as it may be a file: in `counton.run.spec`. No other file refuses a combination of options
-that the job alone shows to be impossible. What only the plan of a stream, its rows or its state
-show is refused there.
+each other, and options of one statistic of a report, are in `counton.job.contradictions`. No other
+file refuses a combination of options that the job alone shows to be impossible.
+
+Other checks stand where their facts are known. What a list of groups must or must not have is
+checked after the list was read, as it may be a file: in `counton.run.spec`. What only the plan of a
+stream, its rows or its state show is refused there. A command without a job refuses combinations of
+its own options itself, except `counton plan`, which shares rows of this table.
 """
 
 from __future__ import annotations

@@ -8,7 +8,6 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import PlainValidator, ValidationError, ValidationInfo, create_model
 
-from counton.base.errors import InvalidInputError, param
 from counton.job import values as v
 from counton.job.common_options import (
     GroupOptions,
@@ -75,32 +74,6 @@ def _members(value: object, info: ValidationInfo) -> dict[str, Section]:
     if not members:
         raise ValueError("names no statistic; give a table for each")
     return members
-
-
-def refuse_incomplete(job: Job) -> None:
-    """Refuse a report one of whose statistics lacks an option that it needs.
-
-    This is no matter of the model: a misspelt column is told first.
-
-    Raises:
-        InvalidInputError: a statistic lacks an option.
-    """
-    for name, member in (job.value_of("statistics") or {}).items():
-        missing = _missing_in(member)
-        if missing:
-            raise InvalidInputError(
-                f"{param('statistics')} lacks {' and '.join(missing)} in {name!r}; add what is "
-                "missing"
-            )
-
-
-def _missing_in(member: Section) -> list[str]:
-    """Return the options that one statistic of a report needs and does not state."""
-    needed = [*REGISTRY.model_of(member.value_of("statistic")).needs]
-    if member.value_of("group_by") is not None:
-        needed.append("groups")
-    fields = type(member).model_fields
-    return [name for name in needed if name in fields and member.value_of(name) is None]
 
 
 def _tables_by_name(value: object, info: ValidationInfo) -> Mapping[str, object]:

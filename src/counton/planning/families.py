@@ -9,7 +9,7 @@ out if another one has a smaller error and no larger norm.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -333,7 +333,7 @@ def workload_families(
     """Return the candidates for sums over recent steps, by family."""
     from counton.planning.recent_sums import compares_totals
 
-    families = [] if simple else _families_of_recent_sums(workload, horizon, norms)
+    families = [] if simple else _families_of_recent_sums(workload, horizon, norms, metric)
     if horizon is not None:
         independent = (catalogue.Independent(horizon),)
         families.append(FamilyMembers(names.INDEPENDENT.words, independent))
@@ -351,14 +351,14 @@ def workload_families(
 
 
 def _families_of_recent_sums(
-    workload: RecentWorkload, horizon: int | None, norms: tuple[Norm, ...]
+    workload: RecentWorkload, horizon: int | None, norms: tuple[Norm, ...], metric: Metric
 ) -> list[FamilyMembers]:
     """Return the families whose strategies are made for sums over recent steps."""
     from counton.planning.recent_sums import banded_roots, hats_of
 
     makers: list[tuple[Norm, StrategyFamily, Callable[..., tuple[StreamStrategy, ...]]]] = [
         (2, names.BANDED_ROOT, banded_roots),
-        (1, names.RECENT_HATS, hats_of),
+        (1, names.RECENT_HATS, partial(hats_of, metric=metric)),
     ]
     families = []
     for norm, family, make in makers:

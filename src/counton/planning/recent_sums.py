@@ -8,7 +8,7 @@ from single steps, so a plan has at most the error of these.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
 from counton.base.distributions import DiscreteLaplace
@@ -22,6 +22,7 @@ from counton.strategies import (
 )
 from counton.strategies.joint_errors import LARGEST_DECAYED, recent_variance
 from counton.strategies.lines.hats import LARGEST_LINE, Hats
+from counton.strategies.strategy import Metric
 from counton.strategies.streams.endless_hats import LARGEST_SPACING
 from counton.strategies.workloads import PRECISIONS, Part, RecentWorkload
 
@@ -41,6 +42,12 @@ _LEVELS: tuple[tuple[tuple[float, float], ...], ...] = (
     ((1 / 4.1, 1.04),),
     ((1 / 30, 0.96), (1 / 2.5, 0.9)),
 )
+#: Two levels of hats without a last step, for the widths from `_LEAST_TWO` on.
+_TWO_LEVELS: tuple[tuple[tuple[float, float], ...], ...] = (
+    ((1 / 30, 0.96), (1 / 2.5, 0.9)),
+    ((1 / 43, 0.96), (1 / 3.5, 0.9)),
+)
+_LEAST_TWO = 200
 #: Hats for the widths from here on; below, single steps alone have less noise.
 _LEAST_WIDTH = 15
 #: Steps over which hats are compared with each other.
@@ -96,8 +103,15 @@ def banded_roots(
     return tuple(roots)
 
 
-def hats_of(workload: RecentWorkload, horizon: int | None) -> tuple[StreamStrategy, ...]:
-    """Return the best candidate for Laplace noise, if any: each step alone, and one level of hats.
+def hats_of(
+    workload: RecentWorkload, horizon: int | None, metric: Metric = "mean"
+) -> tuple[StreamStrategy, ...]:
+    """Return the best candidate for Laplace noise, if any: each step alone, and levels of hats.
+
+    Args:
+        workload: the sums over recent steps.
+        horizon: number of steps; None: there is no last step.
+        metric: "mean" for the least mean variance, "max" for the least largest one.
 
     Raises:
         InvalidInputError: the horizon is too long; or there is no last step, and totals are a part
@@ -105,22 +119,22 @@ def hats_of(workload: RecentWorkload, horizon: int | None) -> tuple[StreamStrate
     """
     reach = reach_of(workload)
     if horizon is None:
-        return _endless_hats(workload)
+        return _endless_hats(workload, metric)
     if horizon > LARGEST_LINE:
         raise InvalidInputError(f"hats are planned for at most {LARGEST_LINE:,} steps")
     if reach is None or reach < _LEAST_WIDTH:
         return ()
     compared = min(horizon, max(_COMPARED, 3 * reach), _MOST_COMPARED)
-    candidates = [*_of_levels(reach, compared)]
+    candidates = [*_of_levels(_LEVELS, reach, compared)]
 
     def error(levels: tuple[tuple[int, int], ...]) -> float:
-        return _error(_hats(levels, compared), workload.parts, compared)
+        return _error(_hats(levels, compared), workload.parts, metric, compared)
 
     best = min(candidates, key=error, default=None)
     return () if best is None else (_hats(best, horizon),)
 
 
-def _endless_hats(workload: RecentWorkload) -> tuple[EndlessHats, ...]:
+def _endless_hats(workload: RecentWorkload, metric: Metric) -> tuple[EndlessHats, ...]:
     """Return the best candidates for Laplace noise without a last step, for wider noise at the end.
 
     Raises:
@@ -131,22 +145,34 @@ def _endless_hats(workload: RecentWorkload) -> tuple[EndlessHats, ...]:
         raise InvalidInputError("hats without a last step are not planned for totals")
     compared = min(max(_COMPARED, 3 * reach), _MOST_COMPARED)
 
-    candidates = [EndlessHats(2, 0, 0)]  # each step alone
+    candidates: list[EndlessHats] = [EndlessHats(2, 0, 0)]  # each step alone
     if reach >= _LEAST_WIDTH:
         candidates += [
             EndlessHats(spacing, height)
-            for (spacing, height), *further in _of_levels(reach, compared)
+            for (spacing, height), *further in _of_levels(_LEVELS, reach, compared)
             if not further and spacing <= LARGEST_SPACING
         ]
-    best = min(candidates, key=lambda hats: _error(hats, workload.parts, compared))
-    if best.bits < _BITS:
-        return (best,)
-    return (best, EndlessHats(best.spacing, best.height >> _BITS - _COARSER_BITS, _COARSER_BITS))
+    if reach >= _LEAST_TWO:
+        candidates += [
+            EndlessHats(spacing, height, _BITS, round(wide / spacing), wide_height)
+            for (spacing, height), (wide, wide_height) in _of_levels(_TWO_LEVELS, reach, compared)
+            if spacing <= LARGEST_SPACING
+        ]
+    best = min(candidates, key=lambda hats: _error(hats, workload.parts, metric, compared))
+    return (best,) if best.bits < _BITS else (best, best.coarser(_COARSER_BITS))
 
 
-def _of_levels(reach: int, horizon: int) -> Iterator[tuple[tuple[int, int], ...]]:
-    """Yield levels of hats, as pairs of a spacing and an amplitude in units of 2^-16."""
-    for levels in _LEVELS:
+def _of_levels(
+    candidates: Sequence[Sequence[tuple[float, float]]], reach: int, horizon: int
+) -> Iterator[tuple[tuple[int, int], ...]]:
+    """Yield levels of hats, as pairs of a spacing and an amplitude in units of 2^-16.
+
+    Args:
+        candidates: levels as pairs of a part of the reach, and an amplitude relative to steps.
+        reach: number of recent steps that decide the workload.
+        horizon: number of steps; hats as far apart are left out.
+    """
+    for levels in candidates:
         total = 1 + sum(amplitude for _, amplitude in levels)
         spaced = [
             (round(reach * part), round(amplitude / total * 2**_BITS)) for part, amplitude in levels
@@ -162,8 +188,10 @@ def _hats(levels: tuple[tuple[int, int], ...], horizon: int) -> LeastSquaresStra
     return LeastSquaresStrategy(Hats(horizon, spacings, amplitudes, bits=_BITS))
 
 
-def _error(strategy: StreamStrategy, parts: tuple[Part, ...], horizon: int) -> float:
-    """Return the mean variance of a workload with Laplace noise of the strategy's sensitivity."""
+def _error(
+    strategy: StreamStrategy, parts: tuple[Part, ...], metric: Metric, horizon: int
+) -> float:
+    """Return a workload's variance by a metric, with noise of the strategy's sensitivity."""
     unit = 1 << strategy.facts.lattice_bits
     distribution = DiscreteLaplace(strategy.l1_sensitivity() * unit)
-    return recent_variance(strategy, distribution, parts, "mean", horizon)
+    return recent_variance(strategy, distribution, parts, metric, horizon)

@@ -103,10 +103,6 @@ def refuse_new_job(job: Job) -> None:
     """
     refuse_excluded(job)
     _refuse_missing(job)
-    if job.statistic == "report":
-        from counton.job.report import refuse_incomplete
-
-        refuse_incomplete(job)
     refuse_unmet_needs(job)
 
 
@@ -337,6 +333,7 @@ def _parse_groups(job: Job) -> Groups:
         return Discovered(column)
     declared = cast("GroupNames", job.value_of("groups"))
     other = job.value_of("other_group")
+    # This check stands here because groups may come from a file, which was read only now.
     if other is not None and (not other.strip() or other in declared):
         raise InvalidInputError(
             f"{param('other_group')} is {other!r}, which is empty or one of "

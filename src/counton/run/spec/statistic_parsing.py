@@ -128,6 +128,7 @@ def parse_contingency(job: ContingencyJob) -> StatisticOfRows:
     columns = list(job.columns or ())
     values = cast("Mapping[str, Any]", job.groups)
     lacking = [column for column in columns if column not in values]
+    # This check stands here because groups may come from a file, which was read before.
     if lacking:
         example = ";".join(f"{column}=A,B" for column in columns)
         raise InvalidInputError(
@@ -160,7 +161,7 @@ def parse_ranges(job: RangesJob) -> StatisticOfRows:
 def parse_report(job: ReportJob) -> StatisticOfRows:
     """Parse the options of a report."""
     members = cast("Mapping[str, Section]", job.statistics)
-    parsed = {name: _parse_member(name, member) for name, member in members.items()}
+    parsed = {name: _parse_member(member) for name, member in members.items()}
     shares = {name: member.value_of("share") for name, member in members.items()}
     report = statistics.Report(
         {name: statistic.of_group for name, statistic in parsed.items()},
@@ -219,7 +220,7 @@ def parse_statistic(job: Job) -> StatisticOfRows:
     return parse_own_statistic(cast("OwnStatisticJob", job))
 
 
-def _parse_member(name: str, member: Section) -> StatisticOfRows:
+def _parse_member(member: Section) -> StatisticOfRows:
     """Parse the options of one statistic of a report, which has all that it shows in its state."""
     job = job_of_member(member)
     if job.statistic == "distinct":
@@ -236,14 +237,10 @@ def _parse_member(name: str, member: Section) -> StatisticOfRows:
     by = job.value_of("group_by")
     if by is None:
         return statistic
-    if len(by) > 1:
-        raise InvalidInputError(
-            f"{param('group_by', ','.join(by))} of {name!r} names several columns; join "
-            "them into one column"
-        )
+    (column,) = by  # several were refused with the options of the job
     groups = cast("GroupNames", normal_domain(job))
     refuse_long_terms(groups)
-    return statistic.in_report(by[0], groups)
+    return statistic.in_report(column, groups)
 
 
 def job_of_member(member: Section) -> Job:

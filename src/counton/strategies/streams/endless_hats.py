@@ -1,4 +1,4 @@
-"""Steps and hats without a last step: a strategy for sums over recent steps, with Laplace noise.
+"""Steps and hats without a last step: strategies for sums over recent steps, with Laplace noise.
 
 Each step is measured alone, and so are sums that are weighted by hats: triangles over 2 s steps,
 with a knot at every s-th step. The count of step t = k s + 1 + j, with 0 <= j < s, enters
@@ -10,11 +10,16 @@ with a knot at every s-th step. The count of step t = k s + 1 + j, with 0 <= j <
 in units of 2^-bits. Here c + a = 2^bits, so every count changes all nodes together by exactly 1 in
 the 1-norm, for ever.
 
+**Two levels.** For sums over hundreds of steps there is a second level of wider hats, whose spacing
+is a multiple of the first: nodes (2, k), with a weight a' of their own. Then c + a + a' = 2^bits.
+The steps are divided into blocks: each has the steps from a widest knot to the next, and the knots
+of all levels that stand there.
+
 **Estimates.** With y = C x + z, the residual of knot k is the sum over t of a_kt y_(0, t), less c
-y_(1, k). The counts x cancel in it, so it is a function of noise alone. The count of step t is
-estimated by (y_(0, t) - sum over k of a_kt m_k) / c, where m = M (residuals) and M is the inverse
-of c^2 I + A A^T, cut off beyond `_REACH` knots and rounded. Any M gives B C = A; this one has the
-least variance, but for the cut. Residuals of knots before the first step are left out.
+times the node of the knot. The counts x cancel in it, so it is a function of noise alone. The count
+of step t is estimated by (y_(0, t) - sum over k of a_kt m_k) / c, where m = M (residuals) and M is
+the inverse of c^2 I + A A^T, cut off beyond `_REACH` blocks and rounded. Any M gives B C = A; this
+one has the least variance, but for the cut. Residuals of knots before the first step are left out.
 
 **Exactness.** All of this is arithmetic of integers. An estimate is rounded to a multiple of
 2^-total_bits, and so is a count: adding a count before or after rounding gives the same number.
@@ -30,7 +35,7 @@ import math
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,12 +73,39 @@ if TYPE_CHECKING:
 LARGEST_SPACING = 2**14
 LARGEST_HORIZON = 2**30
 _MOST_BITS = 16
-#: Knots to each side whose residuals correct an estimate.
+#: Blocks to each side whose residuals correct an estimate.
 _REACH = 6
-#: Knots to each side of the system from whose exact inverse M is taken.
+#: Blocks to each side of the system from whose exact inverse M is taken.
 _SOLVED = 24
 #: Fraction bits of M are `_INVERSE_BITS` more than those of c^2.
 _INVERSE_BITS = 14
+#: Fraction bits of the integers by which the system of two levels is solved.
+_SOLUTION_BITS = 128
+#: Most fine knots from one wide knot to the next.
+_LARGEST_MULTIPLE = 32
+
+
+class _Level(NamedTuple):
+    """A level of hats.
+
+    Attributes:
+        spacing: steps from a knot to the next.
+        height: weight of a count at a knot, in units of 2^-bits.
+    """
+
+    spacing: int
+    height: int
+
+    @property
+    def right(self) -> Integers:
+        """The weights in the next knot, by the distance j from the knot before: shape (s,)."""
+        j = np.arange(self.spacing, dtype=np.int64)
+        return (2 * self.height * j + self.spacing) // (2 * self.spacing)
+
+    @property
+    def left(self) -> Integers:
+        """The weights in the knot before."""
+        return self.height - self.right
 
 
 class EndlessHats(EndlessStrategy):
@@ -83,11 +115,16 @@ class EndlessHats(EndlessStrategy):
     recent steps have about the same variance at all late steps. The variance of totals grows with
     the step.
 
+    Sums over 250 recent steps and more have less noise with a second level of wider hats.
+
     Args:
         spacing: number of steps from a knot to the next, from 2 to 2^14.
         height: weight of a count at a knot, in units of 2^-bits, from 0 to 2^bits - 1; 0: each step
             has noise of its own.
         bits: fraction bits of weights, 0 to 16.
+        multiple: number of knots from a wide knot to the next, up to 32; 1: there are no wide hats.
+        wide_height: weight of a count at a wide knot. It is 0 without wide hats; both weights
+            together are at most 2^bits - 1.
 
     Raises:
         InvalidInputError: an argument out of range.
@@ -98,48 +135,110 @@ class EndlessHats(EndlessStrategy):
     [34.4, 39.3, 38.9]
     >>> strategy.l1_sensitivity()
     Fraction(1, 1)
+    >>> of_a_year = EndlessHats(12, 21998, multiple=12, wide_height=20623)
+    >>> variance = of_a_year.variance([365, 10**6], since=[0, 10**6 - 365])
+    >>> ((2 * variance) ** 0.5).round(1).tolist()
+    [9.6, 11.6]
     """
 
     sources = ("a_floor_estimates", "a_rounded_quotient_estimates")
 
-    def __init__(self, spacing: int, height: int, bits: int = _MOST_BITS) -> None:
+    def __init__(
+        self,
+        spacing: int,
+        height: int,
+        bits: int = _MOST_BITS,
+        multiple: int = 1,
+        wide_height: int = 0,
+    ) -> None:
         self.bits = check_integer("bits", bits, 0, _MOST_BITS)
         self.spacing = check_integer("spacing", spacing, 2, LARGEST_SPACING)
-        self.height = check_integer("height", height, 0, (1 << self.bits) - 1)
+        most = (1 << self.bits) - 1
+        self.height = check_integer("height", height, 0, most)
+        self.multiple = check_integer("multiple", multiple, 1, _LARGEST_MULTIPLE)
+        most_wide = most - self.height if self.multiple > 1 else 0
+        self.wide_height = check_integer("wide_height", wide_height, 0, most_wide)
+        #: Steps of a block.
+        self._block = self.spacing * self.multiple
+        levels = [_Level(self.spacing, self.height)]
+        if self.multiple > 1:
+            levels.append(_Level(self._block, self.wide_height))
+        self._levels = tuple(levels)
         #: The weight of a count in the node of its step.
-        self.own = (1 << self.bits) - self.height
+        self.own = (1 << self.bits) - sum(level.height for level in levels)
+        #: Knots of each level in a block, and of all of them.
+        self._knots_by_level = [self._block // level.spacing for level in levels]
+        self._knots = sum(self._knots_by_level)
         self.facts = StrategyFacts(
             lattice_bits=self.bits,
             fraction_bits=FRACTION_BITS,
             local=False,
             unit_columns=False,
             buffer_size=2,
-            drawn_ahead=(_REACH + 2) * self.spacing,
+            drawn_ahead=(_REACH + 2) * self._block,
             last_step=LARGEST_HORIZON,
         )
 
     @classmethod
     @override
     def examples(cls, horizon: int) -> Sequence[EndlessHats]:
-        return (cls(3, 28, 6), cls(2, 0, 0)) if horizon <= 40 else (cls(5, 40, 6),)
+        if horizon <= 40:
+            return (cls(3, 28, 6), cls(2, 0, 0))
+        return (cls(5, 40, 6), cls(2, 20, 6, 2, 18))
+
+    @property
+    @override
+    def parameters(self) -> dict[str, Any]:
+        """Arguments that identify the strategy; those of wide hats only if there are any."""
+        values = {"spacing": self.spacing, "height": self.height, "bits": self.bits}
+        if self.multiple > 1:
+            values |= {"multiple": self.multiple, "wide_height": self.wide_height}
+        return values
+
+    def coarser(self, bits: int) -> EndlessHats:
+        """Return nearly the same strategy with fewer fraction bits, for wider noise.
+
+        Args:
+            bits: fraction bits of weights, at most those of this strategy.
+        """
+        fewer = self.bits - bits
+        height = self.height >> fewer
+        return EndlessHats(self.spacing, height, bits, self.multiple, self.wide_height >> fewer)
 
     # ------------------------------------------------------------------------------ C and M
 
     @cached_property
-    def _right(self) -> Integers:
-        """The weights in the next knot, by the distance j from the knot before: shape (s,)."""
-        j = np.arange(self.spacing, dtype=np.int64)
-        return (2 * self.height * j + self.spacing) // (2 * self.spacing)
+    def _weights(self) -> tuple[Integers, Integers]:
+        """Weights of a block's steps in the knots of the block, and in those of the next.
+
+        Both have the shape (steps, knots); knots are sorted by level.
+        """
+        here = np.zeros((self._block, self._knots), np.int64)
+        after = np.zeros_like(here)
+        step = np.arange(self._block)
+        first = 0
+        for level, knots in zip(self._levels, self._knots_by_level, strict=True):
+            knot = step // level.spacing
+            here[step, first + knot] = np.tile(level.left, knots)
+            right = np.tile(level.right, knots)
+            inside = knot + 1 < knots
+            here[step[inside], first + knot[inside] + 1] = right[inside]
+            after[step[~inside], first] = right[~inside]
+            first += knots
+        return here, after
 
     @cached_property
-    def _left(self) -> Integers:
-        return self.height - self._right
+    def _inverse(self) -> list[Any]:
+        """M from a block to the next `_REACH` ones: (knots, knots) each, in 2^-(2 bits + 14)."""
+        return self._inverse_of_two if self.multiple > 1 else self._inverse_of_one
 
-    @cached_property
-    def _inverse(self) -> list[int]:
+    @property
+    def _inverse_of_one(self) -> list[int]:
         """M by the distance of knots from 0 to `_REACH`, in units of 2^-(2 bits + 14)."""
-        square = int(self._left @ self._left) + int(self._right @ self._right) + self.own**2
-        product = int(self._left @ self._right)
+        left = self._levels[0].left
+        right = self._levels[0].right
+        square = int(left @ left) + int(right @ right) + self.own**2
+        product = int(left @ right)
         # The middle column of the inverse of a symmetric tridiagonal matrix, by elimination from
         # both ends: x_(j + 1) = -ratio x_j.
         ratio = Fraction(0)
@@ -155,11 +254,50 @@ class EndlessHats(EndlessStrategy):
         unit = 1 << 2 * self.bits + _INVERSE_BITS
         return [math.floor(value * unit + Fraction(1, 2)) for value in values]
 
+    @property
+    def _inverse_of_two(self) -> list[Any]:
+        """M from a block to the next `_REACH` ones, in units of 2^-(2 bits + 14).
+
+        The system of 2 x 24 + 1 blocks is solved by elimination from both ends, in integers.
+        """
+        here, after = (weights.astype(object) for weights in self._weights)
+        square = here.T @ here + after.T @ after
+        square[np.diag_indices(self._knots)] += self.own**2
+        shift = _SOLUTION_BITS - 2 * self.bits
+        square = square << shift
+        product = (here.T @ after) << shift  # of a block with the next
+        from_left = from_right = square * 0
+        ratios = []
+        for _ in range(_SOLVED):
+            ratio = _times(_inverted(square - _times(product, from_right)), product.T)
+            from_right = ratio
+            ratios.append(ratio)
+            left = _times(_inverted(square - _times(product.T, from_left)), product)
+            from_left = left
+        middle = square - _times(product, from_right) - _times(product.T, from_left)
+        block = _inverted(middle)
+        blocks = [block]
+        for ratio in ratios[: -_REACH - 1 : -1]:
+            block = -_times(ratio, block)
+            blocks.append(block)
+        half = 1 << _SOLUTION_BITS - _INVERSE_BITS - 1
+        return [(block + half) >> _SOLUTION_BITS - _INVERSE_BITS for block in blocks]
+
     @cached_property
     def _kernel(self) -> Integers:
-        """M by the distance of knots from -`_REACH` to `_REACH`."""
-        values = self._inverse
-        return np.array([*values[:0:-1], *values], np.int64)
+        """M by the distance of blocks from -`_REACH` to `_REACH`: (distances, knots, knots)."""
+        matrices = [np.array(part, np.int64).reshape(self._knots, -1) for part in self._inverse]
+        return np.array([*matrices[:0:-1], *(matrix.T for matrix in matrices)])
+
+    def _knot_of(self, block: int, place: int) -> tuple[int, int]:
+        """Return the node, as level and index, of the knot at a place in a block."""
+        level = 1
+        for knots in self._knots_by_level:
+            if place < knots:
+                break
+            place -= knots
+            level += 1
+        return level, block * knots + place
 
     @property
     @override
@@ -173,15 +311,18 @@ class EndlessHats(EndlessStrategy):
 
         Args:
             step: step of the stream, from 1.
-            last: has no effect, because a count enters at most three nodes.
+            last: has no effect, because a count enters at most two nodes of each level of hats.
         """
-        knot, j = divmod(check_step(self, step) - 1, self.spacing)
+        step = check_step(self, step)
         unit = 1 << self.bits
-        hats = {knot: int(self._left[j]), knot + 1: int(self._right[j])}
-        return (
-            Node(0, step, Fraction(self.own, unit)),
-            *(Node(1, at, Fraction(weight, unit)) for at, weight in hats.items() if weight),
-        )
+        nodes = [Node(0, step, Fraction(self.own, unit))]
+        for number, level in enumerate(self._levels, 1):
+            knot, j = divmod(step - 1, level.spacing)
+            hats = {knot: int(level.left[j]), knot + 1: int(level.right[j])}
+            nodes += [
+                Node(number, at, Fraction(weight, unit)) for at, weight in hats.items() if weight
+            ]
+        return tuple(nodes)
 
     @override
     def l1_sensitivity(self) -> Fraction:
@@ -189,8 +330,8 @@ class EndlessHats(EndlessStrategy):
 
     @override
     def squared_sensitivity(self) -> Fraction:
-        hats = int((self._left**2 + self._right**2).max())
-        return Fraction(self.own**2 + hats, 4**self.bits)
+        hats = sum((weights**2).sum(axis=1) for weights in self._weights)
+        return Fraction(self.own**2 + int(np.max(hats)), 4**self.bits)
 
     @override
     def _node_factor(self, level: int) -> Fraction:
@@ -203,61 +344,73 @@ class EndlessHats(EndlessStrategy):
     def row(self, step: int) -> tuple[Node, ...]:
         """Return the nodes whose noise is in the total of ``step``, exactly, in linear time."""
         step = check_step(self, step)
-        spacing = self.spacing
-        last_knot = (step - 1) // spacing + 1
-        in_total = [0] * (last_knot + 1)  # the total of each hat over the counted steps
-        for counted in range(1, step + 1):
-            knot, j = divmod(counted - 1, spacing)
-            in_total[knot] += int(self._left[j])
-            in_total[knot + 1] += int(self._right[j])
-        inverse = self._inverse
+        here, after = (weights.astype(object) for weights in self._weights)
+        blocks = (step - 1) // self._block + 1
+        counted = np.arange(blocks * self._block) < step
+        in_total = np.zeros((blocks + 1, self._knots), object)  # the total of each hat
+        by_block = counted.astype(np.int64).astype(object).reshape(blocks, self._block)
+        in_total[:-1] += by_block @ here
+        in_total[1:] += by_block @ after
+        kernel = self._kernel.astype(object)
         unit = 1 << 2 * self.bits + _INVERSE_BITS
-        read = {}
-        for knot in range(last_knot + _REACH + 1):
-            near = range(max(0, knot - _REACH), min(last_knot, knot + _REACH) + 1)
-            read[knot] = Fraction(sum(inverse[abs(knot - k)] * in_total[k] for k in near), unit)
+        read = np.zeros((blocks + _REACH + 2, self._knots), object)
+        for block in range(blocks + _REACH + 1):
+            near = range(max(0, block - _REACH), min(blocks, block + _REACH) + 1)
+            for other in near:
+                read[block] += kernel[other - block + _REACH] @ in_total[other]
+        read *= Fraction(1, unit)
         nodes = []
         scale = Fraction(1 << self.bits, self.own)
-        for node in range(1, (last_knot + _REACH + 1) * spacing + 1):
-            knot, j = divmod(node - 1, spacing)
-            weight = Fraction(node <= step)
-            weight -= int(self._left[j]) * read.get(knot, 0)
-            weight -= int(self._right[j]) * read.get(knot + 1, 0)
-            if weight:
-                nodes.append(Node(0, node, scale * weight))
-        nodes += [
-            Node(1, knot, weight * (1 << self.bits)) for knot, weight in read.items() if weight
-        ]
+        for block in range(blocks + _REACH + 1):
+            corrections = here @ read[block] + after @ read[block + 1]
+            for place, correction in enumerate(corrections.tolist()):
+                number = block * self._block + place + 1
+                weight = scale * ((number <= step) - correction)
+                if weight:
+                    nodes.append(Node(0, number, weight))
+        for block, weights in enumerate(read.tolist()):
+            nodes += [
+                Node(*self._knot_of(block, place), weight * (1 << self.bits))
+                for place, weight in enumerate(weights)
+                if weight
+            ]
         return tuple(nodes)
 
     @cached_property
-    def _matrix_of_knots(self) -> Floats:
-        """M by the distance of knots from -`_REACH` to `_REACH`, in float64."""
+    def _float_kernel(self) -> Floats:
+        """M by the distance of blocks from -`_REACH` to `_REACH`, in float64."""
         return self._kernel / 2.0 ** (2 * self.bits + _INVERSE_BITS)
 
     def _weights_of_sum(self, weights: Floats, first: int) -> tuple[Floats, Floats]:
         """Return the weights of the nodes in a weighted sum of counts: of steps, and of knots.
 
+        They begin `_REACH` + 1 blocks before the block of the first count.
+
         Args:
             weights: those of the counts of the steps first + 1, first + 2, ...
             first: the step before the first one.
         """
-        spacing = self.spacing
-        begin = max(first // spacing - _REACH - 1, 0)
-        end = (first + len(weights) - 1) // spacing + 2 + _REACH
-        by_step = np.zeros((end - begin, spacing))
-        by_step.reshape(-1)[first - begin * spacing :][: len(weights)] = weights
-        in_sum = by_step @ self._left
-        in_sum[1:] += by_step[:-1] @ self._right
-        read = np.convolve(in_sum, self._matrix_of_knots)[_REACH:-_REACH]
-        after = np.append(read[1:], 0.0)
-        by_step -= np.outer(read, self._left) + np.outer(after, self._right)
-        return by_step.reshape(-1) * (2.0**self.bits / self.own), read * 2.0**self.bits
+        begin = max(first // self._block - _REACH - 1, 0)
+        end = (first + len(weights) - 1) // self._block + 2 + _REACH
+        by_step = np.zeros((end - begin, self._block))
+        by_step.reshape(-1)[first - begin * self._block :][: len(weights)] = weights
+        here, after = self._weights
+        in_sum = by_step @ here
+        in_sum[1:] += by_step[:-1] @ after
+        read = np.zeros_like(in_sum)
+        for distance, part in zip(range(-_REACH, _REACH + 1), self._float_kernel, strict=True):
+            low = max(-distance, 0)
+            high = len(read) - max(distance, 0)
+            if low < high:
+                read[low:high] += in_sum[low + distance : high + distance] @ part.T
+        by_step -= read @ here.T
+        by_step[:-1] -= read[1:] @ after.T
+        return by_step.reshape(-1) * (2.0**self.bits / self.own), read.reshape(-1) * 2.0**self.bits
 
     @property
     def _edge(self) -> int:
         """Number of first steps near which the missing knots before the first step are felt."""
-        return (_REACH + 2) * self.spacing
+        return (_REACH + 2) * self._block
 
     def _variance_of_window(self, first: int, length: int) -> float:
         """Return the variance of the counts of the steps first + 1 .. first + length, in a node's.
@@ -279,13 +432,13 @@ class EndlessHats(EndlessStrategy):
     ) -> NDArray[np.float64]:
         first, last = window_ends(self, steps, since)
         edge = self._edge
-        # Far from the first step, only the place between two knots matters. In the middle of a long
-        # window, each further knot adds the same variance.
-        begins = np.where(first < edge, first, edge + (first - edge) % self.spacing).ravel()
+        # Far from the first step, only the place in a block matters. In the middle of a long
+        # window, each further block adds the same variance.
+        begins = np.where(first < edge, first, edge + (first - edge) % self._block).ravel()
         lengths = (last - first).ravel()
-        longest = 2 * edge + 2 * self.spacing
-        further = np.maximum(lengths - longest + self.spacing - 1, 0) // self.spacing
-        shorter = lengths - further * self.spacing
+        longest = 2 * edge + 2 * self._block
+        further = np.maximum(lengths - longest + self._block - 1, 0) // self._block
+        shorter = lengths - further * self._block
         keys, place = np.unique(begins * (longest + 1) + shorter, return_inverse=True)
         place = place.reshape(-1)
         has_further = np.zeros(len(keys), np.bool_)
@@ -297,7 +450,7 @@ class EndlessHats(EndlessStrategy):
             if length:
                 variances[at] = self._variance_of_window(begin, length)
             if has_further[at]:
-                before = self._variance_of_window(begin, length - self.spacing)
+                before = self._variance_of_window(begin, length - self._block)
                 growths[at] = variances[at] - before
         of_windows = variances[place] + growths[place] * further
         return np.asarray(of_windows.reshape(first.shape) * self._unit(distribution))
@@ -307,26 +460,26 @@ class EndlessHats(EndlessStrategy):
 
     @override
     def _decayed_variance(self, factor: float, steps: Integers) -> Floats:
-        # Older weights are below e^-22. Far from the first step only the place between two knots
-        # matters.
+        # Older weights are below e^-22. Far from the first step only the place in a block matters.
         count = math.ceil(-22 / math.log(factor))
         settled = self._edge + count
-        near = np.where(steps <= settled, steps, settled + (steps - settled) % self.spacing)
+        near = np.where(steps <= settled, steps, settled + (steps - settled) % self._block)
         last = int(near.max(initial=1))
         kept = count + 2 * self._edge
         of_steps = np.zeros(last + 2 * self._edge)
-        of_knots = np.zeros(len(of_steps) // self.spacing + 1)
+        of_knots = np.zeros((len(of_steps) // self._block + 1) * self._knots)
         variances = np.zeros(last + 1)
         for step in range(1, last + 1):
-            begin = max((step - 1) // self.spacing - _REACH - 1, 0)
+            begin = max((step - 1) // self._block - _REACH - 1, 0)
             low = max(step - kept, 0)
             some_steps = of_steps[low : step + self._edge]
-            some_knots = of_knots[low // self.spacing : step // self.spacing + _REACH + 3]
+            next_block = step // self._block + _REACH + 3
+            some_knots = of_knots[low // self._block * self._knots : next_block * self._knots]
             some_steps *= factor
             some_knots *= factor
             by_step, by_knot = self._weights_of_count(step)
-            of_steps[begin * self.spacing :][: len(by_step)] += by_step
-            of_knots[begin:][: len(by_knot)] += by_knot
+            of_steps[begin * self._block :][: len(by_step)] += by_step
+            of_knots[begin * self._knots :][: len(by_knot)] += by_knot
             variances[step] = some_steps @ some_steps + some_knots @ some_knots
         return np.asarray(variances[near])
 
@@ -335,7 +488,7 @@ class EndlessHats(EndlessStrategy):
         saved: dict[int, tuple[Floats, Floats]] = vars(self).setdefault("_by_place", {})
         before = step - 1
         if before >= self._edge:
-            before = self._edge + (before - self._edge) % self.spacing
+            before = self._edge + (before - self._edge) % self._block
         if before not in saved:
             saved[before] = self._weights_of_sum(np.ones(1), before)
         return saved[before]
@@ -344,7 +497,7 @@ class EndlessHats(EndlessStrategy):
     def _most_read(self) -> float:
         """Largest magnitude of a node's weight in sums of consecutive steps."""
         low = high = 0.0
-        for length in range(1, self._edge + 2 * self.spacing + 1):
+        for length in range(1, self._edge + 2 * self._block + 1):
             for weights in self._weights_of_sum(np.ones(length), 0):
                 low = min(low, float(weights.min()))
                 high = max(high, float(weights.max()))
@@ -363,17 +516,31 @@ class EndlessHats(EndlessStrategy):
 
     @override
     def _window_rounding(self, first: Integers, last: Integers) -> Floats:
-        # Each estimate is rounded, and so are the corrections by the two knots around its step.
-        of_step = 0.5 * 2.0 ** (FRACTION_BITS - self.total_bits) * (1 + self.height / self.own)
+        # Each estimate is rounded, and so are the corrections by the knots around its step.
+        heights = sum(level.height for level in self._levels)
+        of_step = 0.5 * 2.0 ** (FRACTION_BITS - self.total_bits) * (1 + heights / self.own)
         return np.asarray(rounding_of_releases(first, last) + of_step * (last - first))
+
+    def _largest_corrections(self, std: float) -> float:
+        """Return the largest of the corrections, before they are rounded.
+
+        Args:
+            std: how wide noise may be, in units of 2^-bits.
+        """
+        here, after = (weights.astype(np.float64) for weights in self._weights)
+        kernel = self._kernel.astype(np.float64)
+        if self.multiple == 1:
+            residual = std * math.hypot(self.own, *here.ravel(), *after.ravel())
+            # residuals of neighbours are correlated
+            return 3 * residual * float(np.linalg.norm(kernel))
+        of_knots = std * np.sqrt((here**2).sum(axis=0) + (after**2).sum(axis=0) + self.own**2)
+        return float((np.abs(kernel) @ of_knots).sum(axis=0).max())
 
     @override
     def _check_distribution(self, distribution: NoiseDistribution) -> None:
         std = WIDEST_STDS * distribution.std
-        residual = std * math.hypot(self.own, *np.concatenate([self._left, self._right]).tolist())
-        corrections = residual * float(np.linalg.norm(self._kernel.astype(np.float64)))
-        corrections *= 3  # residuals of neighbours are correlated
-        estimates = std * 2.0**self.total_bits * 2
+        corrections = self._largest_corrections(std)
+        estimates = std * 2.0**self.total_bits * (1 + len(self._levels))
         total = estimates / self.own * math.sqrt(LARGEST_HORIZON) * 2
         if not all(most < LARGEST_SUM for most in (corrections, estimates, total)):
             raise InvalidInputError(
@@ -384,32 +551,72 @@ class EndlessHats(EndlessStrategy):
 
     # -------------------------------------------------------------------------------- noise
 
+    def _residuals(self, field: NodeNoise, blocks: range) -> Integers:
+        """Return the residuals of the knots of blocks, of shape (blocks, knots, cells)."""
+        cells = math.prod(field.shape)
+        residuals = np.empty((len(blocks), self._knots, cells), np.int64)
+        size = max(1, steps_at_once(cells) // self._block)
+        before = np.zeros((1, self._block, cells), np.int64)  # no steps before the first one
+        if blocks[0] > 0:
+            before = self._own_noise(field, range(blocks[0] - 1, blocks[0]))
+        for start in range(blocks[0], blocks.stop, size):
+            some = range(start, min(start + size, blocks.stop))
+            own_noise = np.concatenate([before, self._own_noise(field, some)])
+            part = self._in_knots(own_noise)
+            part -= self.own * self._noise_of_knots(field, some)
+            residuals[start - blocks[0] :][: len(some)] = part
+            before = own_noise[-1:]
+        return residuals
+
+    def _in_knots(self, own_noise: Integers) -> Integers:
+        """Return the sums, weighted by hats, of all blocks but the first one."""
+        cells = own_noise.shape[2]
+        sums = []
+        for level, knots in zip(self._levels, self._knots_by_level, strict=True):
+            by_knot = own_noise.reshape(-1, level.spacing, cells)
+            of_level = np.tensordot(by_knot[knots:], level.left, (1, 0))
+            of_level += np.tensordot(by_knot[knots - 1 : -1], level.right, (1, 0))
+            sums.append(of_level.reshape(-1, knots, cells))
+        return np.concatenate(sums, axis=1)
+
+    def _own_noise(self, field: NodeNoise, blocks: range) -> Integers:
+        """Return the noise of the nodes of steps, of shape (blocks, steps, cells)."""
+        nodes = range(blocks.start * self._block + 1, blocks.stop * self._block + 1)
+        cells = math.prod(field.shape)
+        return np.asarray(field.run(0, nodes)).reshape(len(blocks), self._block, cells)
+
+    def _noise_of_knots(self, field: NodeNoise, blocks: range) -> Integers:
+        """Return the noise of the nodes of knots, of shape (blocks, knots, cells)."""
+        cells = math.prod(field.shape)
+        parts = []
+        for level, knots in enumerate(self._knots_by_level, 1):
+            nodes = range(blocks.start * knots, blocks.stop * knots)
+            drawn = np.asarray(field.run(level, nodes))
+            parts.append(drawn.reshape(len(blocks), knots, cells))
+        return np.concatenate(parts, axis=1)
+
     def _estimates(self, field: NodeNoise, steps: range) -> Integers:
         """Return the noise of the counts of steps, (steps, cells), in units of 2^-total_bits."""
-        spacing = self.spacing
         cells = math.prod(field.shape)
-        knots = range((steps[0] - 1) // spacing, (steps[-1] - 1) // spacing + 2)
-        near = range(max(knots[0] - _REACH, 0), knots[-1] + _REACH + 1)
-        begin = max(near[0] - 1, 0)
-        drawn = field.run(0, range(begin * spacing + 1, (near[-1] + 1) * spacing + 1))
-        own_noise = np.asarray(drawn).reshape(-1, spacing, cells)
-        residuals = np.tensordot(own_noise, self._left, (1, 0))[near[0] - begin :]
-        before = np.tensordot(own_noise, self._right, (1, 0))
-        residuals[near[0] == 0 :] += before[: len(residuals) - (near[0] == 0)]
-        residuals -= self.own * np.asarray(field.run(1, near)).reshape(-1, cells)
-        padded = np.zeros((len(knots) + 2 * _REACH, cells), np.int64)
-        padded[near[0] - knots[0] + _REACH :] = residuals
-        corrections = np.zeros((len(knots), cells), np.int64)
-        for at, factor in enumerate(self._kernel.tolist()):
-            corrections += factor * padded[at : at + len(knots)]
+        blocks = range((steps[0] - 1) // self._block, (steps[-1] - 1) // self._block + 1)
+        near = range(max(blocks[0] - _REACH, 0), blocks[-1] + _REACH + 2)
+        padded = np.zeros((len(blocks) + 1 + 2 * _REACH, self._knots, cells), np.int64)
+        padded[near[0] - blocks[0] + _REACH :] = self._residuals(field, near)
+        corrections = np.zeros((len(blocks) + 1, self._knots, cells), np.int64)
+        for at, part in enumerate(self._kernel):
+            corrections += np.einsum("kj,bjc->bkc", part, padded[at : at + len(corrections)])
         corrections = round_bits(corrections, self.bits + _INVERSE_BITS - GUARD_BITS)
-        first = (knots[0] - begin) * spacing
-        own_noise = own_noise.reshape(-1, cells)[first : first + (len(knots) - 1) * spacing]
-        estimates = (own_noise << self.total_bits).reshape(-1, spacing, cells)
-        estimates -= self._left[:, None] * corrections[:-1, None]
-        estimates -= self._right[:, None] * corrections[1:, None]
+        estimates = self._own_noise(field, blocks) << self.total_bits
+        first_place = 0
+        for level, knots in zip(self._levels, self._knots_by_level, strict=True):
+            of_level = corrections[:, first_place : first_place + knots].reshape(-1, 1, cells)
+            of_level = of_level[: len(blocks) * knots + 1]
+            by_knot = estimates.reshape(-1, level.spacing, cells)
+            by_knot -= level.left[:, None] * of_level[:-1]
+            by_knot -= level.right[:, None] * of_level[1:]
+            first_place += knots
         estimates = (estimates + (self.own >> 1)) // self.own
-        offset = steps[0] - 1 - knots[0] * spacing
+        offset = steps[0] - 1 - blocks[0] * self._block
         return estimates.reshape(-1, cells)[offset : offset + len(steps)]
 
     def _totals(
@@ -442,6 +649,23 @@ class EndlessHats(EndlessStrategy):
     def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
         """Return the noise of releases, in time proportional to the last step."""
         return _HatReader(self, field).noise(steps)
+
+
+def _times(left: Any, right: Any) -> Any:
+    """Return the product of two matrices of integers in units of 2^-`_SOLUTION_BITS`."""
+    return (left @ right) >> _SOLUTION_BITS
+
+
+def _inverted(matrix: Any) -> Any:
+    """Return the inverse of a positive definite matrix, in units of 2^-`_SOLUTION_BITS`."""
+    size = len(matrix)
+    rows = np.hstack([matrix, np.eye(size, dtype=np.int64).astype(object) << _SOLUTION_BITS])
+    for at in range(size):
+        rows[at] = (rows[at] << _SOLUTION_BITS) // rows[at, at]
+        for other in range(size):
+            if other != at:
+                rows[other] = rows[other] - (rows[other, at] * rows[at] >> _SOLUTION_BITS)
+    return rows[:, size:]
 
 
 class _HatReader(Reader):
