@@ -31,6 +31,7 @@ def test_sum_noise_variance_equals_that_of_dense_matrix(strategy: StreamStrategy
         if found is None:
             assert strategy.saved_name in {
                 "EndlessBandedRoot",
+                "EndlessHats",
                 "Epochs",
                 "Expiring",
                 "GrowingBlocks",

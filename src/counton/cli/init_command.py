@@ -205,8 +205,8 @@ def _print_facts(look: FirstLook, job: CountJob, unanswered: Collection[str]) ->
         )
     for column, text in facts.thousands:
         console.write_line(
-            f"{CONFIDENTIAL}: column {column!r} has thousands separators, as in {text}. A sum "
-            "cannot read them. Write numbers without thousands separators, as in "
+            f"{CONFIDENTIAL}: column {column!r} has thousands separators, as in {text}. A value "
+            "or count with them cannot be read. Write numbers without thousands separators, as in "
             f"{NumberText.of(text).plain}"
         )
     for column, text, number in facts.like_missing[:_SHOWN_COLUMNS]:

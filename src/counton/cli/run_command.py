@@ -337,7 +337,7 @@ def _tell_date_in_file(job: Job, report: dict[str, object], *, is_silent: bool) 
     if not is_silent:
         Console().write_line(
             f"the job file says until = {date}, so runs without --until release no later window: "
-            "take that line out to go on"
+            "take that line out once newer rows come"
         )
 
 

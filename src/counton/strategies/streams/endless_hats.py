@@ -138,7 +138,7 @@ class EndlessHats(EndlessStrategy):
     >>> of_a_year = EndlessHats(12, 21998, multiple=12, wide_height=20623)
     >>> variance = of_a_year.variance([365, 10**6], since=[0, 10**6 - 365])
     >>> ((2 * variance) ** 0.5).round(1).tolist()
-    [9.6, 11.6]
+    [10.5, 11.7]
     """
 
     sources = ("a_floor_estimates", "a_rounded_quotient_estimates")
