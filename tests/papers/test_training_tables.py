@@ -1,11 +1,15 @@
 """`python -m papers.training`: its errors are those of the strategies, where both have them."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from counton.strategies.participation import Schedule
-from counton.training.strategies import BandedInverseSquareRoot, BandedOptimum
+from counton.training.strategies import BandedInverseSquareRoot, BandedOptimum, BufferedToeplitz
 from papers.training import best_root_error, root_error
+
+PAGE = (Path(__file__).parents[2] / "docs" / "guides" / "training.md").read_text("utf-8")
 
 
 @pytest.mark.parametrize(("normals", "steps", "epochs"), [(1, 16, 2), (3, 24, 3), (24, 24, 1)])
@@ -39,3 +43,19 @@ def test_banded_optimum_of_64_draws_is_below_jax_privacy_error() -> None:
     assert strategy.rmse < 9.12
     fixed = BandedOptimum(strategy.encoder(), Schedule(8, 64, True), strategy.lags)
     assert fixed.squared_sensitivity() < 0.999 * strategy.squared_sensitivity()
+
+
+@pytest.mark.evidence
+@pytest.mark.parametrize(
+    ("name", "normals"),
+    [("BIFR (arXiv 2605.18379)", 64), ("BIFR", 4), ("DP-λCGD (arXiv 2601.22334)", 2)],
+)
+def test_page_states_errors_of_noise_that_keeps_nothing(name: str, normals: int) -> None:
+    error = best_root_error(normals, 2048, 8)
+    assert f"| {name} | {error:.2f} | 0 | {normals} |" in PAGE
+
+
+@pytest.mark.evidence
+def test_page_states_error_of_two_buffers() -> None:
+    error = BufferedToeplitz.fit(2048, 8, buffers=2).rmse
+    assert f"| BLT-2 | {error:.2f} | 2 | 1 |" in PAGE

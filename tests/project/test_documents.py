@@ -120,6 +120,7 @@ BESIDE = {
 }
 #: Blocks of text that no command of their page prints, by the page and their first words, and why.
 SHOWN_ONLY = {
+    ("CONTRIBUTING.md", ""): "a drawing",
     ("docs/guides/scheduled-job.md", "15 3 * * *"): "a line for the scheduler of another machine",
     ("docs/guides/service.md", '{"batch"'): "tests/serve/test_documentation.py",
     ("docs/guides/training-pytorch.md", "torchrun"): "needs several processes of PyTorch",

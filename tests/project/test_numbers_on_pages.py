@@ -12,12 +12,14 @@ import polars as pl
 import pytest
 
 from counton import ZCDP, PureDP, Rolling, plan
+from counton.base.distributions import DiscreteLaplace
 from counton.base.errors import InvalidInputError
 from counton.noise.normals import LARGEST_SQUARED_RADIUS
 from counton.privacy.concentrated import epsilon_within
 from counton.privacy.gaussian import analytic_gaussian_sigma
 from counton.run import Job
 from counton.run.plan_job import planned_job
+from counton.run.spec.planned_accuracy import planned_design
 from papers import recent_sums
 
 ROOT = Path(__file__).parents[2]
@@ -231,3 +233,33 @@ def test_trust_page_states_least_delta_and_probability_of_loss() -> None:
     assert f"(by {apart:.2f} for two normal distributions)" in text
     largest = math.sqrt(LARGEST_SQUARED_RADIUS)
     assert f"value of a normal variable is {largest:.2f} standard deviations" in text
+
+
+def test_hierarchies_state_margins_of_more_leaves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    pages = pl.DataFrame({"page": [f"p{n}" for n in range(30)]})
+    devices = pl.DataFrame({"device": [f"d{n}" for n in range(40)]})
+    pages.join(devices, how="cross").write_csv("wide.csv")
+    tens = [pl.DataFrame({name: [f"{name}{n}" for n in range(10)]}) for name in ("a", "b", "c")]
+    tens[0].join(tens[1], how="cross").join(tens[2], how="cross").write_csv("deep.csv")
+    wide = max(margins("hierarchy", levels="page,device", groups="wide.csv", **WEEKS))
+    deep = max(margins("hierarchy", levels="a,b,c", groups="deep.csv", **WEEKS))
+    text = page("statistics/hierarchies")
+    assert f"it is {wide:.1f} for 30 pages with 40 devices each." in text
+    assert f"it is {deep:.1f} for three levels of ten." in text
+
+
+def test_moments_state_noise_of_more_columns() -> None:
+    def scale(columns: int) -> Fraction:
+        names = [f"c{n}" for n in range(columns)]
+        bounds = ",".join(["0:600"] * columns)
+        job = Job("moments", "visits.csv", "state.db", columns=names, bounds=bounds, **WEEKS)
+        distribution = planned_design(planned_job(job).spec).distribution
+        assert isinstance(distribution, DiscreteLaplace)
+        return distribution.scale / 256**2  # products of cells: a count has the scale 1
+
+    *others, last = (f"{float(scale(columns)):g}" for columns in (1, 2, 3, 4))
+    stated = f"it is {', '.join(others)} and {last} times the noise of a"
+    assert stated in page("statistics/moments")

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -170,13 +171,14 @@ def test_no_split_of_a_shift_over_pairs_shows_more() -> None:
     assert _pairs(1) == 2**41
 
 
-@pytest.mark.parametrize(
-    ("epsilon", "steps", "least"),
-    [
-        (1, 100, 1.2e-12), (1, 10_000, 1.3e-11), (16, 10_000, 1.8e-10), (24, 10_000, 2.5e-9),
-        (32, 10_000, 6.5e-6),
-    ],
-)  # fmt: skip
+#: Epsilon, steps, and the smallest delta.
+LEAST_DELTAS = [
+    (1, 100, 1.2e-12), (1, 10_000, 1.3e-11), (16, 10_000, 1.8e-10), (24, 10_000, 2.5e-9),
+    (32, 10_000, 6.5e-6),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("epsilon", "steps", "least"), LEAST_DELTAS)
 def test_the_least_deltas_of_the_trust_page(epsilon: int, steps: int, least: float) -> None:
     noise_multiplier(ApproxDP(epsilon, least), steps)
     with pytest.raises(InvalidInputError, match="larger delta"):
@@ -189,3 +191,22 @@ def test_zcdp_guarantees_lose_stated_delta() -> None:
     assert found["1/2"] < 4e-11
     assert found[2] < 9e-11
     assert 2e-7 < found[8] < 3e-7
+
+
+def power_of_ten(number: float) -> str:
+    """Write a number as a page does: 1.2·10⁻¹²."""
+    digits, _, exponent = f"{number:.1e}".partition("e")
+    raised = str(int(exponent)).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
+    return f"{float(digits):g}·10{raised}"
+
+
+def test_trust_page_states_these_deltas() -> None:
+    file = Path(__file__).parents[2] / "docs" / "guarantees" / "details.md"
+    page = " ".join(file.read_text("utf-8").split())
+    least = {(epsilon, steps): power_of_ten(delta) for epsilon, steps, delta in LEAST_DELTAS}
+    assert f"the smallest δ is {least[1, 100]} over 100 steps and {least[1, 10_000]} over" in page
+    assert f"With ε = 32, it is {least[32, 10_000]}." in page
+    lost = {rho: beyond(noise_multiplier(ZCDP(rho)), 10_000) for rho in ("1/2", 8)}
+    for rho, most in (("1/2", 4e-11), (8, 3e-7)):
+        assert 0.5 * most < lost[rho] < most
+        assert f"{power_of_ten(most)} with ρ = {rho}" in page

@@ -243,16 +243,16 @@ def operator_notes(result: RunResult, newly_quarantined: int) -> list[str]:
         quarantined_before=counts.rows.quarantined - newly_quarantined,
         which_beyond=_which_beyond(result),
     )
-    missing = (
+    missing = RowsNote(
         "rows that were counted before and are missing now, still counted",
         number_missing(result),
     )
     if result.is_single_table:
         return _lines_of(
             [
-                ("rows of undeclared cells, not counted", counts.rows.unlisted),
+                RowsNote("rows of undeclared cells, not counted", counts.rows.unlisted),
                 *of_rows,
-                (
+                RowsNote(
                     "rows that arrived after the table was released, not counted (to count them, "
                     f"start another {param('stream')})",
                     counts.input.after_final,
@@ -277,9 +277,7 @@ def operator_notes(result: RunResult, newly_quarantined: int) -> list[str]:
     return notes
 
 
-def _notes_of_windows(
-    result: RunResult, of_rows: Sequence[RowsNote]
-) -> list[tuple[str, int] | RowsNote]:
+def _notes_of_windows(result: RunResult, of_rows: Sequence[RowsNote]) -> list[RowsNote]:
     counts = result.confidential_counts()
     windows = result.spec.terms.windowing.windows
     # A file of all events repeats the rows before the first window in each run.
@@ -299,29 +297,31 @@ def _notes_of_windows(
     of_choice = _number_of_closed_windows(result)
     of_snapshot = 0 if of_choice else counts.input.after_final
     return [
-        (
+        RowsNote(
             f"rows that arrived late for windows released before, {_when_counted(result)}",
             counts.input.late_uncounted,
         ),
-        (
+        RowsNote(
             "newest windows released without a row (check whether a file is missing)",
             counts.empty_windows,
         ),
-        (f"rows before the first window ({start}), not counted", before_start),
-        (f"rows after the last window ({end}), not counted", counts.rows.after_last_window),
+        RowsNote(f"rows before the first window ({start}), not counted", before_start),
+        RowsNote(f"rows after the last window ({end}), not counted", counts.rows.after_last_window),
         *of_rows,
-        ("rows that an earlier run had counted, not counted again", _number_of_duplicates(result)),
-        (after_final, of_choice),
-        (_late_in_closed_windows(result), counts.input.choice.new_past),
-        (
+        RowsNote(
+            "rows that an earlier run had counted, not counted again", _number_of_duplicates(result)
+        ),
+        RowsNote(after_final, of_choice),
+        RowsNote(_late_in_closed_windows(result), counts.input.choice.new_past),
+        RowsNote(
             "rows of windows that this input does not cover, not used in this run",
             counts.input.outside_snapshot,
         ),
-        (
+        RowsNote(
             "rows that were counted before and are missing now, removed from open windows",
             counts.input.choice.retracted,
         ),
-        (after_final if windows.n_revisions else _late_in_snapshot(result), of_snapshot),
+        RowsNote(after_final if windows.n_revisions else _late_in_snapshot(result), of_snapshot),
     ]
 
 
@@ -415,8 +415,8 @@ def unlisted_group_notes(rows: RowNumbers, spec: StreamSpec) -> list[str]:
     declared = spec.metadata().domain or ()
     lines = _lines_of(
         [
-            (f"rows of undeclared groups{spec.cells.unnamed}, not counted", rows.unlisted),
-            (
+            RowsNote(f"rows of undeclared groups{spec.cells.unnamed}, not counted", rows.unlisted),
+            RowsNote(
                 f"rows of undeclared groups, counted in group {spec.terms.groups.other!r}",
                 rows.in_other_group,
             ),
@@ -424,7 +424,7 @@ def unlisted_group_notes(rows: RowNumbers, spec: StreamSpec) -> list[str]:
     )
     without_group = _lines_of(
         [
-            (
+            RowsNote(
                 f"rows without a group, counted in group {spec.terms.groups.other!r}",
                 rows.without_group,
             )
@@ -483,9 +483,8 @@ def _share(part: int, whole: int) -> str:
     return f"{10_000 * part // whole / 100:g}%"
 
 
-def _lines_of(notes: Sequence[tuple[str, int] | RowsNote]) -> list[str]:
-    rows_notes = [RowsNote(*note) for note in notes]
-    return [note.line() for note in rows_notes if note.number]
+def _lines_of(notes: Sequence[RowsNote]) -> list[str]:
+    return [note.line() for note in notes if note.number]
 
 
 def new_stream_notes(

@@ -604,8 +604,9 @@ def _largest_magnitude(
 
 def _within_windows(decoded: pl.DataFrame, mapping: RowMapping) -> slice:
     """Return where sums of the stream's windows lie; sums are sorted by their windows."""
-    edges = np.searchsorted(decoded["window"].to_numpy(), (1, mapping.windows.steps + 1))
-    return slice(*edges)
+    windows = decoded["window"].to_numpy()
+    start, stop = np.searchsorted(windows, (1, mapping.windows.steps + 1))
+    return slice(start, stop)
 
 
 def _cells_within(

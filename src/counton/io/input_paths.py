@@ -246,13 +246,14 @@ def left_in_folders(events: object, file_format: str | None = None) -> str | Non
     """Return a sentence about folders and files of other kinds that are not read, if any."""
     entries = events if isinstance(events, list | tuple) else [events]
     folders = [os.fspath(item) for item in entries if isinstance(item, str | os.PathLike)]
-    unread = [
-        f"{entry.path!r}" + (" (a folder)" if entry.is_dir() else "")
-        for folder in folders
-        if os.path.isdir(folder)
-        for entry in sorted(_entries_of(folder), key=lambda entry: entry.name)
-        if not entry.is_file() or (file_format is None and ending(entry.name) not in SUFFIXES)
-    ]
+    unread: list[str] = []
+    for folder in filter(os.path.isdir, folders):
+        for entry in sorted(_entries_of(folder), key=lambda entry: entry.name):
+            has_other_ending = file_format is None and ending(entry.name) not in SUFFIXES
+            if entry.is_dir():
+                unread.append(f"{entry.path!r} (a folder)")
+            elif not entry.is_file() or has_other_ending:
+                unread.append(f"{entry.path!r}")
     if not unread:
         return None
     more = f" and {len(unread) - _SHOWN:,} more" if len(unread) > _SHOWN else ""

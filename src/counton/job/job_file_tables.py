@@ -106,10 +106,11 @@ def parse_file_text(file: Path, data: bytes) -> dict[str, object]:
         ) from error
     except ValueError as error:  # also text that is not UTF-8
         key = _key_at(data.decode(errors="replace"), str(error))
-        if key is None:
-            problem, remedy = str(error), "correct it"
-        else:
-            problem, remedy = f"key {key!r}: {error}", _HOW_TO_WRITE_VALUES
+        problem = str(error)
+        remedy = "correct it"
+        if key is not None:
+            problem = f"key {key!r}: {error}"
+            remedy = _HOW_TO_WRITE_VALUES
         raise InvalidInputError(
             f"job file {str(file)!r} is not valid TOML: {problem}; {remedy}"
         ) from error

@@ -125,23 +125,15 @@ class Plan(Generic[D]):
         """
         rows = self.rows() if full else self.rows()[:_BRIEF]
         column_names = self.shown if full else self.brief or self.shown
-        cells = [
-            [
-                str(row["rank"]),
-                *(
-                    row[name] if isinstance(row[name], str) else figures(row[name])
-                    for name in column_names
-                ),
-            ]
-            for row in rows
-        ]
-        heads = [
-            ("", True),
-            *(
-                (name.replace("_", " "), not isinstance(rows[0][name], str))
-                for name in column_names
-            ),
-        ]
+        cells = []
+        for row in rows:
+            values = [row[name] for name in column_names]
+            texts = [value if isinstance(value, str) else figures(value) for value in values]
+            cells.append([str(row["rank"]), *texts])
+        heads = [("", True)]
+        for name in column_names:
+            is_number = not isinstance(rows[0][name], str)
+            heads.append((name.replace("_", " "), is_number))
         lines = align_lines(TextTable(heads, cells))
         more = len(self) - len(rows)
         others = f"{counted(more, 'more choice')}, " if more else ""
@@ -423,15 +415,16 @@ class StreamPlan(Plan[Design]):
         worst = worst_step(self.best.errors, self.steps, confidence_level, over=over)
         steps = {1, self.steps, worst or 1}
         ends = {step: self.halfwidths(step, confidence_level, over=over) for step in steps}
-        return "; ".join(
-            margin_in_words(
-                f"{name} of one step" if name and windows else name or all_numbers,
-                {step: end[name] for step, end in ends.items() if name in end},
-                worst=worst,
-                ends=self.horizon is not None,
+        margins = []
+        for name in ends[self.steps]:
+            subject = name or all_numbers
+            if name and windows:
+                subject = f"{name} of one step"
+            halfwidths = {step: end[name] for step, end in ends.items() if name in end}
+            margins.append(
+                margin_in_words(subject, halfwidths, worst=worst, ends=self.horizon is not None)
             )
-            for name in ends[self.steps]
-        )
+        return "; ".join(margins)
 
     def least_std(self, metric: Metric | None = None) -> dict[NoiseKind, float]:
         """Return lower bounds on the standard deviation of releases, by kind of noise.

@@ -137,15 +137,16 @@ def approximate_ahead(
     delta = guarantee.delta
     variance = sensitivity.l2_squared / (2 * concentrated.rho_within(epsilon, delta))
     around = "Gaussian by analytic calibration around any centre"
-    return (
-        _candidate("laplace", _PURE, lambda: sensitivity.l1 / epsilon),
-        _candidate(
+    analytic = Candidate("gaussian", None, f"{around}: shown for units in one step only")
+    if once:
+        analytic = _candidate(
             "gaussian",
             around,
             lambda: gaussian.variance_around(epsilon, delta, sensitivity.l2_squared),
         )
-        if once
-        else Candidate("gaussian", None, f"{around}: shown for units in one step only"),
+    return (
+        _candidate("laplace", _PURE, lambda: sensitivity.l1 / epsilon),
+        analytic,
         _candidate(
             "gaussian",
             "Gaussian by conversion from zCDP at a whole order",

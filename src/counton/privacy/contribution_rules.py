@@ -358,8 +358,10 @@ class UserLevel(ContributionRule):
             )
         assert self.max_contributions_per_window is None  # jobs refuse it for such rows
         assert isinstance(row.pattern, BoundedChange)
-        rows_together = replace(row.pattern.scaled_by(self.max_contributions), single_step=False)
-        pattern = BoundedChange(*norms) if norms else rows_together
+        pattern = replace(row.pattern.scaled_by(self.max_contributions), single_step=False)
+        if norms is not None:
+            l1, l2_squared = norms
+            pattern = BoundedChange(l1, l2_squared)
         rows = (
             f"up to {self.max_contributions:,} rows count, each a row"
             if self.max_contributions > 1

@@ -239,8 +239,8 @@ def _greedy(weights: list[float], length: int, top: int) -> float:
     for level in range(top):
         following: dict[int, float] = {}
         for count, cost in costs.items():
-            for left in (0, 1):
-                ends = min(left + (count - left) % 2, count)
+            for n_first in (0, 1):  # 1 if the first interval has an odd number
+                ends = min(n_first + (count - n_first) % 2, count)
                 rest = (count - ends) // 2
                 worst = cost + ends * weights[level]
                 following[rest] = max(following.get(rest, 0.0), worst)

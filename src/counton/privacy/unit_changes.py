@@ -626,5 +626,6 @@ def _of_events_together(
     do not give one worst change.
     """
     change = amount.change("add_remove", 1, of_cells)
-    norms = scaled_norms(change.l1, change.l2_squared, by=number)
-    return StepChange(*norms, change.worst if number == 1 else None).of_nodes(single)
+    l1, l2_squared = scaled_norms(change.l1, change.l2_squared, by=number)
+    worst = change.worst if number == 1 else None
+    return StepChange(l1, l2_squared, worst).of_nodes(single)

@@ -75,10 +75,10 @@ def _times(requested: object, timezone: str) -> _Times | None:
     places = [place for place, letter in enumerate(text) if letter == ":"]
     pairs = [(text, text)] if re.fullmatch(r"\d{4}-\d\d-\d\d", text) else []
     pairs += [(text[:place], text[place + 1 :]) for place in places]
-    for left, right in pairs:
+    for first, last in pairs:
         try:
-            start = _moment_of(left, timezone, end=False) if left.strip() else None
-            until = _moment_of(right, timezone, end=True) if right.strip() else None
+            start = _moment_of(first, timezone, end=False) if first.strip() else None
+            until = _moment_of(last, timezone, end=True) if last.strip() else None
         except InvalidInputError:
             continue
         return start, until

@@ -28,6 +28,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import operator
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
@@ -612,20 +613,15 @@ class BandedRoot(_BandedStrategy):
     def row(self, step: int) -> tuple[Node, ...]:
         """Return the nodes 1 to ``step``, in quadratic time."""
         step = check_step(self, step)
-        a = self._exact_inverse(step)
-        weights = self.weights_at(np.arange(1, step + 1)).tolist()
+        inverse = self._exact_inverse(step)
         unit = 1 << self.weight_bits
-        return tuple(
-            Node(
-                0,
-                node,
-                sum(
-                    (a[i - node] * Fraction(unit, weights[i - 1]) for i in range(node, step + 1)),
-                    Fraction(),
-                ),
-            )
-            for node in range(1, step + 1)
-        )
+        weights = self.weights_at(np.arange(1, step + 1)).tolist()
+        factors = [Fraction(unit, weight) for weight in weights]  # of the steps 1 to ``step``
+        nodes = []
+        for node in range(1, step + 1):
+            products = map(operator.mul, inverse, factors[node - 1 :])
+            nodes.append(Node(0, node, sum(products, Fraction())))
+        return tuple(nodes)
 
     @cached_property
     def _shares(self) -> Floats:
