@@ -81,7 +81,7 @@ def test_plan_ranks_also_where_no_noise_is_left(place: Workplace) -> None:
         (["--epsilon", "1"], "--windows is missing"),
         (
             ["--windows", "9", "--epsilon", "1", "--expected-windows", "9"],
-            "--expected-windows 9 plans a stream without",
+            "--expected-windows 9 cannot be used with --windows 9",
         ),
         (["--windows", "9", "--epsilon", "1", "--chart", "x.csv"], "x.csv"),
         (

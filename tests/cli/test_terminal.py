@@ -71,5 +71,5 @@ def test_names_are_shown_letter_by_letter(capsys: pytest.CaptureFixture[str]) ->
 )
 def test_a_job_file_that_no_reader_takes_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "job.toml").write_text(text)
-    with pytest.raises(InvalidInputError, match=r"job\.toml.*; correct it"):
+    with pytest.raises(InvalidInputError, match=r"job\.toml.*; (correct it|write text)"):
         read_tables(tmp_path / "job.toml")
