@@ -51,11 +51,12 @@ def test_run_prints_end_and_delay_of_next_window(place: Workplace) -> None:
     assert f"Next: window 3 can be released once there is {event}" in again
     assert "Not protected" not in again
     by_clock = (*place.again, *wait, "--until", "2013-01-01T03:29")
-    assert "window 3 can be released from 2013-01-01 03:30 (UTC), 30m after its end" in _flat(
-        place("release", "count", events, *by_clock).out
+    assert (
+        "window 3 can be released with until = 2013-01-01 03:30 (UTC) or later, 30m after its end"
+        in _flat(place("release", "count", events, *by_clock).out)
     )
     at_once = place.new(state=str(place.folder / "at once.db"), until="2013-01-01T02:00")
-    next_window = "Next: window 3 can be released from 2013-01-01 03:00 (UTC)"
+    next_window = "Next: window 3 can be released with until = 2013-01-01 03:00 (UTC) or later"
     released = place("release", "count", events, *at_once).out
     assert "Released 2 new windows" in released
     assert next_window in _flat(released)

@@ -276,6 +276,20 @@ def test_erase_user_needs_no_confirmation_after_last_release(place: Workplace, e
         assert "new" not in done.out
 
 
+def test_note_on_late_rows_of_users_asks_for_no_new_stream(place: Workplace) -> None:
+    """A reader who began one for two late rows would have spent epsilon twice."""
+    rows = ["00:30,a,ann", "01:30,b,bob"]
+    users = ("--user", "who", "--max-contributions", "2", "--until", "2013-01-01T02:00")
+    head = "time,group,who"
+    assert place.count(place.write("e.csv", rows, head), *users).code == 0
+    late = place.write("e.csv", [*rows, "00:40,a,cleo"], head)
+    done = place("release", "count", late, *place.again, "--until", "2013-01-01T02:00").fine()
+    told = " ".join(done.err.split())
+    assert "The next release counts the late rows" in told
+    assert "begin a new stream" not in told
+    assert "rows that arrived late for windows released before, to be counted at the next" in told
+
+
 def test_rows_already_counted_are_not_reported_as_dropped(place: Workplace) -> None:
     """A growing file whose rows have ids brings them again: they are in what is shown."""
     days = [f"2013-01-{day:02}T01:00:00Z,a{day}" for day in range(1, 11)]

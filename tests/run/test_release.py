@@ -280,7 +280,10 @@ def test_other_rows_under_a_released_name_bring_a_warning(
     ) as told:
         assert release(what, rows, **asked).table().equals(first.table())
     assert told[0].filename == __file__
-    assert str(told[0].message).endswith("begin a new stream with another name")
+    remedy = "begin a new stream with another name"
+    if (given, case) == ("more", "windows of users"):
+        remedy = "The next release counts the late rows"
+    assert str(told[0].message).endswith(remedy)
     with pytest.warns(UserWarning, match="differs from the rows that"):
         release(what, rows, **asked)  # each time
     again = release(what, rows, **{**asked, "stream": "other"})

@@ -913,7 +913,7 @@ def _(match: re.Match[str], truth: Truth) -> None:
 
 @sentence(
     r"The (?P<cumulative>cumulative )?(?P<what>[^\n]+?)(?:, (?P<when>in each hour|and that in each "
-    r"hour|in each day to date),|,)? was published after each hour of 1 March 2024, 00:00 to "
+    r"hour|in each day to date),|,)? was published for each hour of 1 March 2024, 00:00 to "
     r"03:00 \(time zone UTC\)\."
 )
 def _(match: re.Match[str], truth: Truth) -> None:

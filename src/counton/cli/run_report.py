@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterator, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
 
@@ -88,6 +89,8 @@ def next_window_line(result: RunResult) -> str | None:
     when = f"from {due} ({windows.timezone})"
     if result.options.until == "latest-event":
         when = f"once there is an event of {due} ({windows.timezone}) or later"
+    elif isinstance(result.options.until, datetime):
+        when = f"with until = {due} ({windows.timezone}) or later"
     delay = result.job.release_delay
     after_end = f", {delay} after its end" if result.options.release_delay else ""
     return f"window {number:,} can be released {when}{after_end}"

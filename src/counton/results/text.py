@@ -118,7 +118,7 @@ def _published_in_words(
     which = f", {times.words}," if times.words else ""
     every = _window_in_words(metadata)
     return (
-        f"The {cumulative}{subject}{which} was published after each {every} of "
+        f"The {cumulative}{subject}{which} was published for each {every} of "
         f"{cut.span_text(steps)} (time zone {cut.timezone})."
     )
 
