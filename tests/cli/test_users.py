@@ -75,7 +75,8 @@ def test_every_output_states_that_users_are_not_protected(
 
 def test_every_output_states_that_losses_of_periods_add_up(place: Workplace, events: str) -> None:
     words = (
-        "each who's day is protected separately: a who with 10 of them loses 10 times the epsilon"
+        "each who's day is protected separately: a who with 10 of them loses up to 10 times the "
+        "epsilon"
     )
     state = str(place.state)
     out = str(place.folder / "out.csv")
@@ -219,7 +220,7 @@ def test_rho_of_several_periods_is_stated_with_squared_number(
     people = ("--user", "who", "--max-contributions", "2", "--contribution-period", "1d")
     new = place.new(epsilon=None, rho="1")
     assert place("release", "count", events, *new, *people).code == 0
-    assert "a user with 10 of them loses 100 times the rho" in place.shown()
+    assert "a user with 10 of them loses up to 100 times the rho" in place.shown()
 
 
 def test_row_ids_are_described_with_their_retention(place: Workplace) -> None:
@@ -274,6 +275,42 @@ def test_erase_user_needs_no_confirmation_after_last_release(place: Workplace, e
         done = place("erase-user", str(place.state), person).fine()
         assert done.out.count("The stream is closed and counts no more users") == 2
         assert "new" not in done.out
+
+
+LATER = """[jobs.visits]
+statistic = "count"
+events = "e.csv"
+time = "time"
+every = "1h"
+start = "2013-01-01"
+windows = 6
+user = "who"
+max-contributions = 1
+contribution-period = "1d"
+epsilon = 1
+state = "later.db"
+"""
+
+
+def test_dry_run_and_first_run_note_that_later_windows_lose_rows(
+    place: Workplace, events: str
+) -> None:
+    """A reader changed only the period, and published 0 for most days."""
+    file = place.folder / "job.toml"
+    file.write_text(LATER)
+    note = "late windows of a period are counted too low"
+    remedy = "max-contributions-per-window = 1 with max-contributions = 6, which needs more noise"
+
+    def told(*more: str, until: str = "2013-01-01T02:00") -> str:
+        return " ".join(place.plain("run", str(file), "--until", until, *more).fine().err.split())
+
+    for more in (["--dry-run"], []):
+        notes = told(*more)
+        assert note in notes
+        assert remedy in notes
+    assert note not in told(until="2013-01-01T03:00")
+    file.write_text(LATER.replace('"1d"', '"1h"').replace("later", "hours"))
+    assert note not in told("--dry-run")
 
 
 def test_note_on_late_rows_of_users_asks_for_no_new_stream(place: Workplace) -> None:

@@ -421,7 +421,7 @@ def _(match: re.Match[str], truth: Truth) -> None:
 
 
 @sentence(
-    r"[Ee]ach (?P<unit>user's \w+) is protected separately: a user with 10 of them loses "
+    r"[Ee]ach (?P<unit>user's \w+) is protected separately: a user with 10 of them loses up to "
     r"(?P<loss>[^.\n;]+)"
 )
 def _(match: re.Match[str], truth: Truth) -> None:

@@ -304,4 +304,5 @@ def _print_report(job: Job, plan: PlannedJob | None, file: str, empty: Collectio
             "arrive regularly."
         )
     command = shlex.join(["counton", "run", file])
-    console.write_line(f"Next: {command} --dry-run spends nothing; {command} releases, each time")
+    when = "Then" if empty else "Next"
+    console.write_line(f"{when}: {command} --dry-run spends nothing; {command} releases, each time")

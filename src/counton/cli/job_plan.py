@@ -16,7 +16,7 @@ from counton.cli.print_forms import Console, print_json, warn_of_weak
 from counton.job.common_options import Job
 from counton.job.job_file import load_usable, published_to
 from counton.results.privacy_text import protected_in_words
-from counton.results.systematic_errors import left_out_groups_note
+from counton.results.systematic_errors import left_out_groups_note, uneven_windows_note
 from counton.run.outputs.path_conflicts import refuse_publishing_over
 from counton.run.plan_job import PlannedJob, PlannedNumber, planned_job, planned_jobs
 from counton.statistics.by_group import inner_of
@@ -192,11 +192,8 @@ def _remarks(plan: PlannedJob, how_to_state_rows: str) -> list[str]:
         remarks.append(
             f"The error of means and quantiles depends on the number of rows. {how_to_state_rows}"
         )
-    if plan.bound_note is not None:
-        remarks.append(f"Note: {plan.bound_note}")
-    groups_note = left_out_groups_note(metadata)
-    if groups_note is not None:
-        remarks.append(f"Note: {groups_note}")
+    notes = (uneven_windows_note(metadata), left_out_groups_note(metadata))
+    remarks += [f"Note: {note}" for note in notes if note is not None]
     return remarks
 
 

@@ -22,7 +22,11 @@ from counton.results.metadata import ReleaseMetadata
 from counton.results.privacy_text import users_note_of
 from counton.results.released_table import last_numbers
 from counton.results.subject_text import size_of_table
-from counton.results.systematic_errors import left_out_groups_note, systematic_errors
+from counton.results.systematic_errors import (
+    left_out_groups_note,
+    systematic_errors,
+    uneven_windows_note,
+)
 from counton.run.input_notes import differing_rows_note, number_missing
 from counton.run.new_job.count_columns import columns_named_as_counts
 from counton.run.rows.row_numbers import RowNumbers
@@ -500,7 +504,11 @@ def new_stream_notes(
         job: the job.
         column_names: names of the columns of its rows.
     """
-    notes = (left_out_groups_note(metadata), count_column_note(column_names, job))
+    notes = (
+        uneven_windows_note(metadata),
+        left_out_groups_note(metadata),
+        count_column_note(column_names, job),
+    )
     return [note for note in notes if note is not None]
 
 

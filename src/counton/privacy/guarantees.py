@@ -317,12 +317,16 @@ def parts_in_words(guarantee: Guarantee, unit: str) -> str:
     """Return a clause that warns how much a user with several units loses.
 
     >>> parts_in_words(PureDP(1), "reader's day")
-    "each reader's day is protected separately: a reader with 10 of them loses 10 times the epsilon"
+    "each reader's day is protected separately: a reader with 10 of them loses up to 10 times the
+    epsilon"
     """
     loss = loss_of_many(guarantee, 10)
     owner, possessive, _ = unit.partition("'s ")
     user = owner if possessive else "user"
-    return f"each {unit} is protected separately: {with_article(user)} with 10 of them loses {loss}"
+    return (
+        f"each {unit} is protected separately: {with_article(user)} with 10 of them loses up to "
+        f"{loss}"
+    )
 
 
 def when_replaced(guarantee: PureDP | ApproxDP | ZCDP) -> PureDP | ApproxDP | ZCDP:

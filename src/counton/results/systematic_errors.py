@@ -144,6 +144,42 @@ def late_note(metadata: ReleaseMetadata) -> str | None:
     )
 
 
+def uneven_windows_note(metadata: ReleaseMetadata) -> str | None:
+    """Return a note, with the remedy, if later windows of a period are counted too low, else None.
+
+    Only the options decide it.
+
+    >>> from counton.run import Job
+    >>> from counton.run.spec.plan_spec import plan_spec
+    >>> job = Job("count", "visits.csv", "visits.db", time="at", every="1d", start="2024-03-01",
+    ...           windows=52, user="reader", max_contributions=20, contribution_period="1mo",
+    ...           epsilon=1)
+    >>> print(uneven_windows_note(plan_spec(job).metadata()))
+    late windows of a period are counted too low: ...; a period of one window avoids it, or
+    max-contributions-per-window = 1 with max-contributions = 31, which needs more noise
+    """
+    late = late_note(metadata)
+    if late is None:
+        return None
+    rule = metadata.contribution_rule
+    if rule.max_contributions_per_window is not None:
+        return f"{late}; a larger max-contributions leaves more to late windows"
+    if rule.once_per_window or metadata.contribution.pattern is not None:
+        return f"{late}; a larger max-contributions, or a period of one window, avoids it"
+    windows = metadata.windows
+    n_windows = min(windows.steps, windows.most_windows_in(rule.contribution_period))
+    if rule.max_contributions < n_windows:
+        return (
+            f"{late}; a period of one window avoids it, or max-contributions-per-window = 1 with "
+            f"max-contributions = {n_windows:,}, which needs more noise"
+        )
+    in_each = int(rule.max_contributions / n_windows)
+    return (
+        f"{late}; max-contributions-per-window = {in_each} keeps windows from taking what later "
+        "ones need"
+    )
+
+
 def left_out_groups_note(metadata: ReleaseMetadata) -> str | None:
     """Return a note that users in several groups count in their first groups alone, if so.
 

@@ -24,7 +24,7 @@ from counton.io.sources import EventFrame, Source
 from counton.job.common_options import Job
 from counton.privacy.ledger import LedgerEntry
 from counton.results.metadata import ReleaseMetadata
-from counton.results.systematic_errors import late_note
+from counton.results.systematic_errors import uneven_windows_note
 from counton.run.opened_state import OpenedState
 from counton.run.outputs.path_conflicts import JobStates, refuse_shared, state_of
 from counton.run.prepared_run import PreparedRun, prepare
@@ -133,41 +133,6 @@ class PlannedJob:
                 counted = windows
         return Fraction(self.size * counted, self.windows)
 
-    @property
-    def bound_note(self) -> str | None:
-        """Warning, with the remedy, if the bound on a user's rows makes counts of later windows in
-        a period too low; else None.
-
-        >>> from counton.job.statistics.count import CountJob
-        >>> job = CountJob(events="visits.csv", state="visits.db", time="at", every="1d",
-        ...                user="reader", start="2024-03-01", windows=52, epsilon=1,
-        ...                max_contributions=20,
-        ...                contribution_period="1mo")
-        >>> print(planned_job(job).bound_note)
-        late windows of a period are counted too low: ...; a period of one window avoids it, or
-            max-contributions-per-window = 1 with max-contributions = 31, which needs more noise
-        """
-        late = late_note(self.metadata)
-        if late is None:
-            return None
-        rule = self.spec.terms.privacy_unit.rule
-        if rule.max_contributions_per_window is not None:
-            return f"{late}; a larger max-contributions leaves more to late windows"
-        if rule.once_per_window or self.spec.contribution.pattern is not None:
-            return f"{late}; a larger max-contributions, or a period of one window, avoids it"
-        windows = self.metadata.windows
-        n_windows = min(windows.steps, windows.most_windows_in(rule.contribution_period))
-        if rule.max_contributions < n_windows:
-            return (
-                f"{late}; a period of one window avoids it, or max-contributions-per-window = 1 "
-                f"with max-contributions = {n_windows:,}, which needs more noise"
-            )
-        in_each = int(rule.max_contributions / n_windows)
-        return (
-            f"{late}; max-contributions-per-window = {in_each} keeps windows from taking what "
-            "later ones need"
-        )
-
     def to_dict(self) -> dict[str, object]:
         """Return this plan of a job (errors, guarantee, numbers) as JSON values."""
         metadata = self.metadata
@@ -183,8 +148,9 @@ class PlannedJob:
         }
         if self.sizes is not None:
             plan["thresholds"] = list(self.sizes)
-        if self.bound_note is not None:
-            plan["note"] = self.bound_note
+        uneven = uneven_windows_note(metadata)
+        if uneven is not None:
+            plan["note"] = uneven
         return plan | {"numbers": [_number_to_dict(number) for number in self.numbers]}
 
 
