@@ -149,6 +149,24 @@ def test_rows_too_late_for_their_users_period_are_reported(place: Workplace, lat
         assert [line for line in done.err.splitlines() if told in line] == expected
 
 
+def test_rows_that_an_input_lacked_for_a_night_are_not_new(place: Workplace) -> None:
+    (place.folder / "nightly.toml").write_text(
+        JOB.replace("start = 2024-03-01", "start = 2024-01-01")
+    )
+    told = "new rows from over 35 days before the last released day, not counted"
+    late = ["2024-01-02T10:00,bob", "2024-01-02T11:00,bob"]
+    for rows, until, number in (
+        (days_of_ann(50), "2024-02-20", None),
+        (days_of_ann(51)[11:], "2024-02-21", None),
+        (days_of_ann(52), "2024-02-22", None),
+        (days_of_ann(53) + late, "2024-02-23", 2),
+    ):
+        (place.folder / "e.csv").write_text("\n".join(["time,who", *rows]) + "\n")
+        done = place.plain("run", str(place.folder / "nightly.toml"), "--until", until).fine()
+        expected = [] if number is None else [f"confidential: job visits: {told}: {number}"]
+        assert [line for line in done.err.splitlines() if told in line] == expected
+
+
 def test_input_of_last_days_reports_no_rows_as_too_late(place: Workplace) -> None:
     job = JOB.replace("start = 2024-03-01", 'start = 2024-01-01\nlookback = "40d"')
     (place.folder / "nightly.toml").write_text(job)

@@ -472,7 +472,9 @@ def choose_rows(
     if has_all_rows and not buffer.dropped.dropped_early:
         past_rows = chosen.past.after
         if remembered.past_rows is not None:
-            counts = replace(counts, new_past=max(0, chosen.past.before - remembered.past_rows))
+            new_past = chosen.past.before - remembered.past_rows
+            counts = replace(counts, new_past=max(0, new_past))
+            past_rows += max(0, -new_past)  # rows that this input lacks may come back
     change = change_of_memory(
         remembered,
         chosen.users_to_keep(terms.max_corrections),

@@ -3,7 +3,8 @@
 Of each counted row of a user the state keeps the user's digest, the window, the group and the
 value, so that a later snapshot that repeats the row does not count it again; of each row with an id
 it keeps the digest of the id. Of an input that always has all rows, it also keeps the number of
-rows that are too old to count from then on: if a later input has more, rows arrived too late.
+rows that are too old to count from then on: if a later input has more, rows arrived too late. Rows
+that an input lacks stay in this number, because a later one may have them again.
 
 Rows that are older than `Windows.remembered_days` at the end of the last released window count
 nowhere. So their digests are deleted: with periods those of periods that ended before then, with
