@@ -78,7 +78,7 @@ def measure() -> Iterator[Row]:
         yield Row(name, times, 25, note=OBJECTS)
     # Square roots of this horizon: their errors are computed without Fourier transforms.
     times = _in_objects(_PLAN.format(guarantee="ZCDP(0.5)", steps=10**6))
-    yield Row("plan of 1,000,000 steps, ZCDP(0.5)", times, 3.5, note=OBJECTS)
+    yield Row("plan of 1,000,000 steps, ZCDP(0.5)", times, 4, note=OBJECTS)
     worst, name = max(
         (
             _in_objects(_WORST.format(steps=steps, guarantee=guarantee, often=often), turns=2),
