@@ -341,11 +341,12 @@ def test_plan_option_advice_on_expected_rows_works(place: Workplace, file: Path)
     done = place.plain(*words).fine()
     advice = "Use --save-job FILE, then counton plan FILE --expected-rows N."
     assert advice in " ".join(done.out.split())
-    place.plain(*words, "--save-job", "ages.toml").fine()
-    planned = place.plain("plan", "ages.toml", "--expected-rows", "5000").fine()
+    job_file = str(place.folder / "ages.toml")
+    place.plain(*words, "--save-job", job_file).fine()
+    planned = place.plain("plan", job_file, "--expected-rows", "5000").fine()
     assert "mean" in planned.out
     assert "--expected-rows" not in planned.out
-    assert "State it with --expected-rows." in place.plain("plan", "ages.toml").fine().out
+    assert "State it with --expected-rows." in place.plain("plan", job_file).fine().out
 
 
 def test_the_error_of_a_quantile_is_in_rank(place: Workplace, file: Path) -> None:
