@@ -33,9 +33,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -85,7 +86,8 @@ _SOLUTION_BITS = 128
 _LARGEST_MULTIPLE = 32
 
 
-class _Level(NamedTuple):
+@dataclass(frozen=True)
+class _Level:
     """A level of hats.
 
     Attributes:
@@ -96,16 +98,16 @@ class _Level(NamedTuple):
     spacing: int
     height: int
 
-    @property
-    def right(self) -> Integers:
+    @cached_property
+    def weights_after(self) -> Integers:
         """The weights in the next knot, by the distance j from the knot before: shape (s,)."""
         j = np.arange(self.spacing, dtype=np.int64)
         return (2 * self.height * j + self.spacing) // (2 * self.spacing)
 
-    @property
-    def left(self) -> Integers:
-        """The weights in the knot before."""
-        return self.height - self.right
+    @cached_property
+    def weights_before(self) -> Integers:
+        """The weights in the knot before, by the distance j from it: shape (s,)."""
+        return self.height - self.weights_after
 
 
 class EndlessHats(EndlessStrategy):
@@ -219,11 +221,11 @@ class EndlessHats(EndlessStrategy):
         first = 0
         for level, knots in zip(self._levels, self._knots_by_level, strict=True):
             knot = step // level.spacing
-            here[step, first + knot] = np.tile(level.left, knots)
-            right = np.tile(level.right, knots)
-            inside = knot + 1 < knots
-            here[step[inside], first + knot[inside] + 1] = right[inside]
-            after[step[~inside], first] = right[~inside]
+            here[step, first + knot] = np.tile(level.weights_before, knots)
+            in_next_knot = np.tile(level.weights_after, knots)
+            is_inside = knot + 1 < knots
+            here[step[is_inside], first + knot[is_inside] + 1] = in_next_knot[is_inside]
+            after[step[~is_inside], first] = in_next_knot[~is_inside]
             first += knots
         return here, after
 
@@ -235,10 +237,10 @@ class EndlessHats(EndlessStrategy):
     @property
     def _inverse_of_one(self) -> list[int]:
         """M by the distance of knots from 0 to `_REACH`, in units of 2^-(2 bits + 14)."""
-        left = self._levels[0].left
-        right = self._levels[0].right
-        square = int(left @ left) + int(right @ right) + self.own**2
-        product = int(left @ right)
+        before = self._levels[0].weights_before
+        after = self._levels[0].weights_after
+        square = int(before @ before) + int(after @ after) + self.own**2
+        product = int(before @ after)
         # The middle column of the inverse of a symmetric tridiagonal matrix, by elimination from
         # both ends: x_(j + 1) = -ratio x_j.
         ratio = Fraction(0)
@@ -266,15 +268,14 @@ class EndlessHats(EndlessStrategy):
         shift = _SOLUTION_BITS - 2 * self.bits
         square = square << shift
         product = (here.T @ after) << shift  # of a block with the next
-        from_left = from_right = square * 0
+        from_first = square * 0
+        from_last = square * 0
         ratios = []
         for _ in range(_SOLVED):
-            ratio = _times(_inverted(square - _times(product, from_right)), product.T)
-            from_right = ratio
-            ratios.append(ratio)
-            left = _times(_inverted(square - _times(product.T, from_left)), product)
-            from_left = left
-        middle = square - _times(product, from_right) - _times(product.T, from_left)
+            from_last = _times(_inverted(square - _times(product, from_last)), product.T)
+            ratios.append(from_last)
+            from_first = _times(_inverted(square - _times(product.T, from_first)), product)
+        middle = square - _times(product, from_last) - _times(product.T, from_first)
         block = _inverted(middle)
         blocks = [block]
         for ratio in ratios[: -_REACH - 1 : -1]:
@@ -291,13 +292,10 @@ class EndlessHats(EndlessStrategy):
 
     def _knot_of(self, block: int, place: int) -> tuple[int, int]:
         """Return the node, as level and index, of the knot at a place in a block."""
-        level = 1
-        for knots in self._knots_by_level:
-            if place < knots:
-                break
-            place -= knots
-            level += 1
-        return level, block * knots + place
+        narrow_knots = self._knots_by_level[0]
+        if place < narrow_knots:
+            return 1, block * narrow_knots + place
+        return 2, block
 
     @property
     @override
@@ -318,7 +316,7 @@ class EndlessHats(EndlessStrategy):
         nodes = [Node(0, step, Fraction(self.own, unit))]
         for number, level in enumerate(self._levels, 1):
             knot, j = divmod(step - 1, level.spacing)
-            hats = {knot: int(level.left[j]), knot + 1: int(level.right[j])}
+            hats = {knot: int(level.weights_before[j]), knot + 1: int(level.weights_after[j])}
             nodes += [
                 Node(number, at, Fraction(weight, unit)) for at, weight in hats.items() if weight
             ]
@@ -574,8 +572,8 @@ class EndlessHats(EndlessStrategy):
         sums = []
         for level, knots in zip(self._levels, self._knots_by_level, strict=True):
             by_knot = own_noise.reshape(-1, level.spacing, cells)
-            of_level = np.tensordot(by_knot[knots:], level.left, (1, 0))
-            of_level += np.tensordot(by_knot[knots - 1 : -1], level.right, (1, 0))
+            of_level = np.tensordot(by_knot[knots:], level.weights_before, (1, 0))
+            of_level += np.tensordot(by_knot[knots - 1 : -1], level.weights_after, (1, 0))
             sums.append(of_level.reshape(-1, knots, cells))
         return np.concatenate(sums, axis=1)
 
@@ -612,8 +610,8 @@ class EndlessHats(EndlessStrategy):
             of_level = corrections[:, first_place : first_place + knots].reshape(-1, 1, cells)
             of_level = of_level[: len(blocks) * knots + 1]
             by_knot = estimates.reshape(-1, level.spacing, cells)
-            by_knot -= level.left[:, None] * of_level[:-1]
-            by_knot -= level.right[:, None] * of_level[1:]
+            by_knot -= level.weights_before[:, None] * of_level[:-1]
+            by_knot -= level.weights_after[:, None] * of_level[1:]
             first_place += knots
         estimates = (estimates + (self.own >> 1)) // self.own
         offset = steps[0] - 1 - blocks[0] * self._block
@@ -651,9 +649,9 @@ class EndlessHats(EndlessStrategy):
         return _HatReader(self, field).noise(steps)
 
 
-def _times(left: Any, right: Any) -> Any:
+def _times(matrix: Any, factor: Any) -> Any:
     """Return the product of two matrices of integers in units of 2^-`_SOLUTION_BITS`."""
-    return (left @ right) >> _SOLUTION_BITS
+    return (matrix @ factor) >> _SOLUTION_BITS
 
 
 def _inverted(matrix: Any) -> Any:
