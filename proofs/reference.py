@@ -1099,7 +1099,32 @@ class BandedRoot(EndlessBandedRoot):
         return super().column(step, self._horizon)
 
 
-class OneHats(Strategy):
+class CorrectedSteps(Strategy):
+    """Estimates of single steps, which the nodes of knots correct."""
+
+    _own: int  # weight of an item in the node of its step
+
+    def _hats(self, step: int) -> dict[int, int]:
+        """The weights of an item in knots."""
+        raise NotImplementedError
+
+    def _corrections(self, z: Draws, last: int) -> list[int]:
+        """What the knots correct in these estimates, in units of 2^-10."""
+        raise NotImplementedError
+
+    def _noise(self, z: Draws, last: int) -> list[int]:
+        corrections = self._corrections(z, last)
+        found = []
+        total = 0
+        for step in range(1, last + 1):
+            corrected = sum(weight * corrections[knot] for knot, weight in self._hats(step).items())
+            left = (z(0, step) << self.bits + 10) - corrected
+            total += (left + (self._own >> 1)) // self._own
+            found.append((total + (1 << self.bits >> 1)) >> self.bits)
+        return found
+
+
+class OneHats(CorrectedSteps):
     """Sums over recent steps: item t enters the node of its step, and the two knots around it.
 
     A knot stands at every s-th step, from the first one on. Its node weighs the items by a hat: the
@@ -1146,7 +1171,7 @@ class OneHats(Strategy):
             for far in range(self._reach + 1)
         ]
 
-    def _noise(self, z: Draws, last: int) -> list[int]:
+    def _corrections(self, z: Draws, last: int) -> list[int]:
         knots = (last - 1) // self._spacing + 2
         inverse = self._inverse()
         differences = []
@@ -1159,17 +1184,10 @@ class OneHats(Strategy):
             near = range(max(knot - self._reach, 0), knot + self._reach + 1)
             read = sum(inverse[abs(knot - one)] * differences[one] for one in near)
             corrections.append(nearest(read, 2 ** (self.bits + 4)))
-        found = []
-        total = 0
-        for step in range(1, last + 1):
-            corrected = sum(weight * corrections[knot] for knot, weight in self._hats(step).items())
-            left = (z(0, step) << self.bits + 10) - corrected
-            total += (left + (self._own >> 1)) // self._own
-            found.append((total + (1 << self.bits >> 1)) >> self.bits)
-        return found
+        return corrections
 
 
-class TwoHats(Strategy):
+class TwoHats(CorrectedSteps):
     """Sums over recent steps with two levels of hats: a wide knot stands at every m-th narrow one.
 
     A block has the steps from a wide knot to the next, and the knots that stand there: m narrow
@@ -1263,7 +1281,7 @@ class TwoHats(Strategy):
             for column in solved
         ]
 
-    def _noise(self, z: Draws, last: int) -> list[int]:
+    def _corrections(self, z: Draws, last: int) -> list[int]:
         size = self._knots
         blocks = (last - 1) // self._steps + 2
         inverse = self._inverse()
@@ -1282,14 +1300,7 @@ class TwoHats(Strategy):
                     entry = inverse[place][far + at] if other >= block else inverse[at][far + place]
                     read += entry * differences[other * size + at]
             corrections.append(nearest(read, 2 ** (self.bits + 4)))
-        found = []
-        total = 0
-        for step in range(1, last + 1):
-            corrected = sum(weight * corrections[knot] for knot, weight in self._hats(step).items())
-            left = (z(0, step) << self.bits + 10) - corrected
-            total += (left + (self._own >> 1)) // self._own
-            found.append((total + (1 << self.bits >> 1)) >> self.bits)
-        return found
+        return corrections
 
 
 def EndlessHats(  # noqa: N802  # the name of a strategy
