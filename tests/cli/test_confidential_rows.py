@@ -167,6 +167,22 @@ def test_rows_that_an_input_lacked_for_a_night_are_not_new(place: Workplace) -> 
         assert [line for line in done.err.splitlines() if told in line] == expected
 
 
+def test_report_counts_rows_that_are_too_late_as_dropped(place: Workplace) -> None:
+    (place.folder / "nightly.toml").write_text(
+        JOB.replace("start = 2024-03-01", "start = 2024-01-01")
+    )
+    dropped = []
+    for rows, until in (
+        (days_of_ann(50), "2024-02-20"),
+        ([*days_of_ann(51), "2024-01-02T10:00,bob"], "2024-02-21"),
+    ):
+        (place.folder / "e.csv").write_text("\n".join(["time,who", *rows]) + "\n")
+        words = ("run", str(place.folder / "nightly.toml"), "--until", until, "--json")
+        report = json.loads(place.plain(*words).fine().out)["jobs"]["visits"]
+        dropped.append(report["not_private"]["dropped"])
+    assert dropped == [0, 1]
+
+
 def test_input_of_last_days_reports_no_rows_as_too_late(place: Workplace) -> None:
     job = JOB.replace("start = 2024-03-01", 'start = 2024-01-01\nlookback = "40d"')
     (place.folder / "nightly.toml").write_text(job)

@@ -600,6 +600,7 @@ def _number_of_dropped_rows(result: RunResult, counts: RowCounts) -> int:
         + counts.rows.unlisted
         + counts.rows.missing
         + counts.input.choice.beyond_bound
+        + counts.input.choice.new_past
         + closed
     )
 
