@@ -130,17 +130,15 @@ def _key_at(text: str, problem: str) -> str | None:
     place = _PLACE.search(problem)
     if place is None:
         return None
-    lines = text.splitlines(keepends=True)
-    before = text
+    lines = text.split("\n")
     if place["line"]:
-        line = int(place["line"])
-        before = (
-            "".join(lines[: line - 1]) + "".join(lines[line - 1 : line])[: int(place["column"]) - 1]
-        )
-    for part in reversed(before.splitlines()):
-        if part.lstrip().startswith("["):
+        number = int(place["line"])
+        beginning = "".join(lines[number - 1 : number])[: int(place["column"]) - 1]
+        lines = [*lines[: number - 1], beginning]
+    for line in reversed(lines):
+        if line.lstrip().startswith("["):
             return None
-        key = _KEY_OF_LINE.match(part)
+        key = _KEY_OF_LINE.match(line)
         if key is not None:
             return key["key"]
     return None
