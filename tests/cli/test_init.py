@@ -515,6 +515,19 @@ def test_init_refuses_start_within_a_week_of_the_file(
     assert init("panel.csv", "--start", "2024-12-30").code == 0
 
 
+def test_init_takes_the_weekday_of_start_in_the_zone_of_the_windows(
+    init: Callable[..., Result], loans: Path
+) -> None:
+    """23:00 UTC on Sunday is the beginning of Monday in Berlin."""
+    (loans / "panel.csv").write_text(WEEKS)
+    words = ("panel.csv", "--timezone", "Europe/Berlin", "--start")
+    assert init(*words, "2024-12-29T23:00Z").code == 0
+    (loans / "nightly.toml").unlink()
+    done = init(*words, "2024-12-30T23:00Z")
+    assert done.code == 2
+    assert "--start 2024-12-31 is a Tuesday" in done.err
+
+
 def test_init_takes_any_start_of_days(init: Callable[..., Result], loans: Path) -> None:
     (loans / "panel.csv").write_text(WEEKS)
     assert init("panel.csv", "--start", "2025-01-01", "--every", "1d").code == 0
@@ -524,6 +537,16 @@ def test_init_says_on_which_day_weeks_begin(init: Callable[..., Result], loans: 
     (loans / "panel.csv").write_text(WEEKS)
     assert init("panel.csv").code == 0
     assert "count, a Monday, on which weeks begin; it is" in (loans / "nightly.toml").read_text()
+
+
+def test_init_says_to_run_a_job_after_its_empty_lines_are_filled(
+    init: Callable[..., Result], loans: Path
+) -> None:
+    (loans / "panel.csv").write_text(WEEKS)
+    out = init("panel.csv").out
+    assert "Fill in these empty lines before the first run:" in out
+    assert "Then: counton run nightly.toml --dry-run" in out
+    assert "Next:" not in out
 
 
 def test_init_keeps_stated_windows_of_monthly_rows(

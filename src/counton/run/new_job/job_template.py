@@ -83,7 +83,7 @@ def check_job(values: JobValues, look: FirstLook) -> tuple[CountJob, PlannedJob]
     check_places(address.file, None if job.key is None else file_of(job.key, address))
     plan = planned_job(job)
     if "start" in values:
-        _refuse_split_weeks(job, look)
+        _refuse_split_weeks(plan, look)
     if job.lookback is not None:
         terms = plan.spec.terms
         windows = terms.windowing.windows
@@ -104,20 +104,21 @@ def _first_weekday(job: Job, look: FirstLook) -> int | None:
     return None if first is None else first.weekday()
 
 
-def _refuse_split_weeks(job: CountJob, look: FirstLook) -> None:
+def _refuse_split_weeks(plan: PlannedJob, look: FirstLook) -> None:
     """Refuse windows that begin on another day of the week than the weeks of the file."""
-    weekday = _first_weekday(job, look)
+    weekday = _first_weekday(plan.spec.job, look)
     if weekday is None:
         return
-    start = datetime.fromisoformat(str(job.start))
+    windows = plan.spec.terms.windowing.windows
+    start = windows.local(windows.start)
     days_before = (start.weekday() - weekday) % 7
     if days_before:
-        earlier = start - timedelta(days=days_before)
+        earlier = start.date() - timedelta(days=days_before)
         raise InvalidInputError(
-            f"{param('start', str(job.start))} is a {_WEEKDAYS[start.weekday()]}, and windows of a "
-            f"week begin on the day of the week of start. The first rows are all of a "
+            f"{param('start', str(start.date()))} is a {_WEEKDAYS[start.weekday()]}, and windows "
+            f"of a week begin on the day of the week of start. The first rows are all of a "
             f"{_WEEKDAYS[weekday]}: give a {_WEEKDAYS[weekday]}, as in "
-            f"{param('start', str(earlier.date()))}"
+            f"{param('start', str(earlier))}"
         )
 
 
