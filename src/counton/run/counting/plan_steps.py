@@ -47,8 +47,8 @@ def plan_steps(
     )
     span = Span(prepared.windows, released, max(ended.last, released))
     totals_before = kept_totals(stream, rows.touched(), measurement)
-    late_row_stats = LateRowStats() if stream is None else reveal(stream.late_row_stats)
-    steps = PlannedSteps.compare(rows, totals_before, span, measurement, late_row_stats)
+    late_rows_before = LateRowStats() if stream is None else reveal(stream.late_row_stats)
+    steps = PlannedSteps.compare(rows, totals_before, span, measurement, late_rows_before)
     _refuse_missing_rows(prepared, steps.missing)
     _refuse_inexact(spec, steps, stream)
     return steps

@@ -7,7 +7,7 @@ them were *counted*, that is, released. A run has two parts:
   (`NewRowsOfRun`). A snapshot replaces it in the windows that it covers and that are not final
   (`SnapshotOfRun`).
 - What is seen and not counted is due at the step of its own window. A late row, whose window is
-  released already, is due at the next step (`PlannedSteps.counting_step`). So one row changes one
+  released already, is due at the next step (`measurement.counting_step`). So one row changes one
   step by at most its own contribution. If windows are revised, it changes the version of its own
   window that the step releases.
 
@@ -59,7 +59,7 @@ class PlannedSteps:
         changed: windows of which the state keeps other totals afterwards.
         counts: what the operator is told.
         missing: what the input lacks of the rows that were counted before.
-        arrivals_before: numbers of rows that arrived before, and that were late.
+        late_rows_before: numbers of rows that earlier runs received, and of late ones.
     """
 
     rows: RowsOfRun
@@ -69,7 +69,7 @@ class PlannedSteps:
     changed: NDArray[np.int64]
     counts: OperatorCounts
     missing: MissingRows
-    arrivals_before: LateRowStats
+    late_rows_before: LateRowStats
 
     @classmethod
     def compare(
@@ -78,7 +78,7 @@ class PlannedSteps:
         totals_before: pl.DataFrame,
         span: Span,
         measurement: Measurement,
-        arrivals_before: LateRowStats,
+        late_rows_before: LateRowStats,
     ) -> PlannedSteps:
         """Compare a run's rows with what the state has kept."""
         totals = rows.seen(totals_before, span).select([*KEY, *KEPT])
@@ -100,7 +100,7 @@ class PlannedSteps:
             changed.to_numpy(),
             counts,
             rows.missing_rows(totals_before, span, counts),
-            arrivals_before,
+            late_rows_before,
         )
 
     @property
@@ -193,24 +193,27 @@ class PlannedSteps:
         version: the first for the step's own window, the next for the window before it.
         """
         versions = self.span.windows.n_revisions + 1
-        sums = self._sums_of_versions(steps, versions)
+        sums = self._count_new_and_late_rows(steps, versions)
         cells = self.measurement.cells(sums.reshape(-1, self.measurement.sums))
         if not self.span.revises:
             return cells
         return np.moveaxis(cells.reshape((len(steps), versions, *cells.shape[1:])), 1, -1)
 
-    def _sums_of_versions(self, steps: range, versions: int) -> NDArray[np.int64]:
-        """Return what each step adds to each sum of each version: ``(steps, versions, sums)``."""
+    def _count_new_and_late_rows(self, steps: range, versions: int) -> NDArray[np.int64]:
+        """Return what each step adds to each sum of each version: ``(steps, versions, sums)``.
+
+        A row that is not counted yet counts at the step of its window, a late row at the next one.
+        """
         due = self.totals.filter(is_due()).with_columns(counting_step=self._counting_step_of_rows())
         is_counted = pl.col("counting_step").is_between(steps.start, steps.stop, closed="left")
         due = due.filter(is_counted)
-        counting_step = due["counting_step"].to_numpy()
-        version = np.zeros_like(counting_step)
+        step_of_row = due["counting_step"].to_numpy()
+        version = np.zeros_like(step_of_row)
         if self.span.revises:
-            version = counting_step - due["window"].to_numpy()
+            version = step_of_row - due["window"].to_numpy()
         amounts = (due["seen_total"] - due["counted_total"]).to_numpy()
         sums = np.zeros((len(steps), versions, self.measurement.sums), np.int64)
-        np.add.at(sums, (counting_step - steps.start, version, due["cell"].to_numpy()), amounts)
+        np.add.at(sums, (step_of_row - steps.start, version, due["cell"].to_numpy()), amounts)
         return sums
 
     def totals_by_window(
@@ -278,7 +281,7 @@ class PlannedSteps:
         """Return the numbers of rows to keep; a single table has no late rows."""
         if not self.span.is_recurring:
             return None
-        return self.rows.late_row_stats(self.arrivals_before, self.counts, self.measurement)
+        return self.rows.late_row_stats(self.late_rows_before, self.counts, self.measurement)
 
     def _counting_step_of_rows(self) -> pl.Expr:
         """Return the step that counts a row: that of its window, or the next one if it is late."""
