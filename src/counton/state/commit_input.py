@@ -20,17 +20,36 @@ if TYPE_CHECKING:
 class LateRowStats(NamedTuple):
     """Numbers of rows that a stream received, and of those that came late. Secret.
 
-    They are of all runs if each run gets new rows, and of the last run if each run gets a snapshot
-    of windows.
+    A state has one column for late rows, with two meanings: `of_new_rows` and `of_snapshot` make
+    one each. All runs of a stream use the same.
 
     Attributes:
-        arrived: number of rows. Of new rows, those of final windows are not included.
-        late: of new rows, those that came after the release of their windows; of a snapshot, those
-            that were added to final windows, and so never count.
+        arrived: number of rows.
+        late: number of late rows, in one of the two meanings.
     """
 
     arrived: int = 0
     late: int = 0
+
+    @classmethod
+    def of_new_rows(cls, *, arrived: int, counted_late: int) -> LateRowStats:
+        """Return the numbers of a stream whose runs get new rows.
+
+        Args:
+            arrived: rows of all runs so far, without those of final windows.
+            counted_late: those that came after the release of their windows; they count.
+        """
+        return cls(arrived, counted_late)
+
+    @classmethod
+    def of_snapshot(cls, *, arrived: int, never_counted: int) -> LateRowStats:
+        """Return the numbers of a stream whose runs get a snapshot of windows.
+
+        Args:
+            arrived: rows of the last snapshot.
+            never_counted: those that it added to final windows, so that they never count.
+        """
+        return cls(arrived, never_counted)
 
 
 @name_alone

@@ -143,7 +143,9 @@ class NewRowsOfRun:
     ) -> LateRowStats:
         """Add the rows, but for those of final windows, to the earlier ones."""
         arrived = max(0, measurement.number_of_rows(self.sums) - counts.after_final)
-        return LateRowStats(before.arrived + arrived, before.late + counts.late)
+        return LateRowStats.of_new_rows(
+            arrived=before.arrived + arrived, counted_late=before.late + counts.late
+        )
 
     def _open_rows(self, span: Span) -> pl.DataFrame:
         if not span.revises:
@@ -279,7 +281,9 @@ class SnapshotOfRun:
         self, before: LateRowStats, counts: OperatorCounts, measurement: Measurement
     ) -> LateRowStats:
         """Return the numbers of this snapshot's rows, and of those that came too late."""
-        return LateRowStats(measurement.number_of_rows(self.sums), counts.after_final)
+        return LateRowStats.of_snapshot(
+            arrived=measurement.number_of_rows(self.sums), never_counted=counts.after_final
+        )
 
     def _is_covered(self) -> pl.Expr:
         return _window.is_between(self.covered.start, self.covered.stop, closed="left")
