@@ -188,7 +188,7 @@ def _left_behind(patch: pytest.MonkeyPatch) -> None:
 def _never_missing(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(RollbackGuard, "refuse_missing", lambda *_: None)
     patch.setattr(RollbackGuard, "_refuse_unknown", lambda *_: None)
-    patch.setattr(RollbackGuard, "reserve", lambda *_: None)
+    patch.setattr(RollbackGuard, "check_writable_for", lambda *_: None)
     patch.setattr(RollbackGuard, "note", lambda *_: None)
 
 

@@ -241,7 +241,7 @@ class History:
             raise Killed
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(RollbackGuard, self.draw.choice(["reserve", "note"]), end)
+            patch.setattr(RollbackGuard, self.draw.choice(["check_writable_for", "note"]), end)
             with suppress(Killed):
                 self.release(place)
 
@@ -264,7 +264,7 @@ def two_files(folder: Path) -> list[Place]:
 
 
 def in_silence(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(RollbackGuard, "reserve", lambda *_: None)
+    patch.setattr(RollbackGuard, "check_writable_for", lambda *_: None)
     patch.setattr(
         "counton.state.rollback_guard.confirm_release", lambda *_: None
     )  # by whoever looks

@@ -159,10 +159,11 @@ class GuardFile:
                 _write(descriptor, before, _text([*others, latest]))
         return other
 
-    def reserve(self, entry: dict[str, Any]) -> None:
+    def check_writable_for(self, entry: dict[str, Any]) -> None:
         """Check before a release that its entry can be written afterwards: space, mode and lock.
 
-        If its key and stream have no entry yet, one of step 0 is written: nothing is released.
+        The entry itself is not written. If its key and stream have no entry yet, one of step 0 is
+        written: nothing is released. A killed process may leave it.
         """
         with _alone_with(self.path) as (descriptor, before):
             same, others, latest = _among(entry, parse_entries(before))

@@ -398,10 +398,13 @@ class RollbackGuard:
             "the rollback guard writable, then run the same command again",
         )
 
-    def reserve(self, position: GuardPosition) -> None:
-        """Check, before a commit, that the rollback guard can record the release afterwards."""
+    def check_writable_for(self, position: GuardPosition) -> None:
+        """Check, before a commit, that the rollback guard can record the release afterwards.
+
+        A stream without an entry gets one of step 0, which records no release.
+        """
         entry = self._entry(position, "0" * 64)
-        self._write(lambda file: file.reserve(entry), position.name, _NOTHING_RELEASED)
+        self._write(lambda file: file.check_writable_for(entry), position.name, _NOTHING_RELEASED)
 
     def _write(self, act: Callable[[GuardFile], int | None], name: str, consequence: str) -> None:
         if (file := self.file) is None:  # the user wants none

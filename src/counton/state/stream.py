@@ -683,7 +683,7 @@ class Stream(JournalReader, Closing):
             # Another process may have moved it.
             self._guard = RollbackGuard(self._database, connection)
             if transaction.journal_rows:
-                self._reserve_in_guard(connection, transaction.counter.step)
+                self._check_guard(connection, transaction.counter.step)
                 journal.write(connection, transaction.journal_rows)
             if transaction.commit_hook is not None:
                 transaction.commit_hook(connection)
@@ -713,17 +713,18 @@ class Stream(JournalReader, Closing):
         """Return the progress of the stream at the last commit."""
         return self._recorded_in_guard._replace(step=self.step, forgotten=self._forgotten)
 
-    def _reserve_in_guard(self, connection: Connection, step: int) -> None:
-        """Have the rollback guard note that steps up to ``step`` are about to be released.
+    def _check_guard(self, connection: Connection, step: int) -> None:
+        """Check that the rollback guard has no later release, and can record one of ``step``.
 
         Raises:
-            StateError: the rollback guard has recorded more than this state has.
+            StateError: the rollback guard has recorded more than this state has, or cannot be
+                written.
         """
         if not self.step:
             self._guard.refuse_forgotten(connection, beginning=self.name)
         position = self._position()
         self._guard.check(connection, self._row.id, position)
-        self._guard.reserve(position._replace(step=step))
+        self._guard.check_writable_for(position._replace(step=step))
 
     def _write_contents(
         self, connection: Connection, contents: AuthenticatedContents, commit_input: CommitInput
@@ -751,7 +752,7 @@ class Stream(JournalReader, Closing):
             subkey = dedup.subkey(self._key, self.name)
             dedup.write(connection, contents.digests, commit_input.remembered, subkey)
             if commit_input.remembered.forgets:
-                self._guard.reserve(self._position())
+                self._guard.check_writable_for(self._position())
 
     def _lock_row(self, connection: Connection, columns: str = OPEN_COLUMNS) -> dict[str, Any]:
         """Lock the stream's database row for this writer, and return some of its cells by column.
