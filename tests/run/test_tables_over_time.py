@@ -156,9 +156,9 @@ def test_row_without_leaf_uses_no_slot_of_user(tmp_path: Path) -> None:
         ({"group_by": "who"}, "hierarchy has no option .group_by."),
         ({"other_group": "rest"}, "hierarchy has no option .other."),
         ({"unlisted_groups": "discover"}, "unlisted_groups=discover is not possible for hierarchy"),
-        ({"levels": "region,region"}, "name a column twice|given for two purposes"),
+        ({"levels": "region,region"}, "names the column .region. twice"),
         ({"target": "street=3"}, "not a level"),
-        ({"count_column": "city"}, "has the column of counts"),
+        ({"count_column": "city"}, "a column has one meaning"),
     ],
 )
 def test_tables_over_time_refuse_invalid_options_before_release(
