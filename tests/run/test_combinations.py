@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from functools import cache
 from itertools import combinations, product
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -84,6 +85,23 @@ LENGTHS: list[Options] = [
     {"windows": 512},
     {"expected_windows": 20},
     {"allowed_lateness": "3h"},
+]
+#: Groups in a text or in a file that another option does not allow, by statistic.
+GROUPS: list[tuple[str, Options]] = [
+    ("count", {"group_by": "page", "groups": "home,shop", "other_group": "shop"}),
+    ("count", {"group_by": "page", "groups": "pages.csv", "other_group": "shop"}),
+    ("count", {"group_by": "page", "groups": "home,shop", "other_group": " "}),
+    ("contingency", {"columns": "page,device", "groups": "page=home,shop"}),
+    ("contingency", {"columns": "page", "groups": "page=home,shop;device=phone"}),
+    ("contingency", {"columns": "page,device", "groups": {"page": ["home", "shop"]}}),
+    (
+        "report",
+        {
+            "statistics": {
+                "a": {"statistic": "contingency", "columns": "page,device", "groups": "page=home"}
+            }
+        },
+    ),
 ]
 SERIES: list[Options] = [{}, {"series": "per-window"}, {"series": "both"}]
 SEARCHES: list[Options] = [{}, {"simple": True}, {"metric": "max"}]
@@ -236,6 +254,18 @@ def test_strategy_object_is_planned_or_refused_by_table(length: Options) -> None
     cases = product([length], strategies, SERIES)
     refused, _ = refused_by_others(jobs_of("count", of_times, cases))
     assert not refused, REMEDY
+
+
+@pytest.mark.parametrize(("name", "options"), GROUPS)
+def test_groups_that_another_option_does_not_allow_are_refused_by_table(
+    name: str, options: Options, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("pages.csv").write_text("page\nhome\nshop\n")
+    times: Options = {"time": "at", "every": "1h", "start": "2024-03-01", "windows": 6}
+    job = Job(name, "visits.csv", "s.db", **times, epsilon=1, **options)
+    with pytest.raises(IncompatibleOptionsError, match="groups"):
+        plan_spec(job)
 
 
 def test_own_strategy_of_single_windows_is_planned() -> None:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from counton.job.option_fields import Section
     from counton.statistics import AccumulatorStatistic
     from counton.strategies import StreamStrategy
+    from counton.windowing.groups import GroupNames
     from counton.windowing.windows import Windows
 
 #: Statistics of a report that count users.
@@ -86,6 +87,25 @@ def contradictions_of_form(job: Job) -> Iterator[str]:
     yield from _problems_of_half_life(job, every)
     if job.allowed_lateness is not None:
         yield from _problems_of_versions(str(job.allowed_lateness), every)
+
+
+def contradictions_of_groups(job: Job, groups: object) -> Iterator[str]:
+    """Yield what is wrong with groups that were read, beside other options.
+
+    Args:
+        job: a job that states groups.
+        groups: the groups: names or, of a table of counts, the values of each column.
+    """
+    other = job.value_of("other_group")
+    if other is not None and job.has_stated("group_by"):
+        declared = cast("GroupNames", groups)
+        if not other.strip() or other in declared:
+            yield (
+                f"{param('other_group')} is {other!r}, which is empty or one of "
+                f"{param('groups')}; give another name"
+            )
+    if job.statistic == "contingency":
+        yield from _problems_of_listed_columns(job, cast("Mapping[str, object]", groups))
 
 
 def contradictions_of_outputs(job: Job) -> Iterator[str]:
@@ -245,6 +265,25 @@ def _problems_of_user_columns(job: Job) -> Iterator[str]:
             f"{counts_users[0]!r} of {param('statistics')} counts users, and no column names them. "
             f"Give {param('user')}, and {param('max_contributions')}, how many rows of one user "
             "count"
+        )
+
+
+def _problems_of_listed_columns(job: Job, groups: Mapping[str, object]) -> Iterator[str]:
+    """Yield what is wrong with the columns whose values a contingency table has."""
+    columns = job.value_of("columns") or ()
+    further = [column for column in groups if column not in columns]
+    # A dictionary of Python may serve several tables, but a text is written for this one.
+    if further and isinstance(job.value_of("groups"), str):
+        yield (
+            f"{param('groups')} lists values of {further[0]!r}, which is not among "
+            f"{param('columns')}: correct one of them"
+        )
+    lacking = [column for column in columns if column not in groups]
+    if lacking:
+        example = ";".join(f"{column}=A,B" for column in columns)
+        yield (
+            f"{param('groups')} does not list the values of {lacking[0]!r}, which must be "
+            f"public: list those of all columns, as in {param('groups', example)}"
         )
 
 

@@ -70,6 +70,8 @@ def read_tree_table(file: str, levels: Sequence[str]) -> pl.DataFrame:
 def values_of(domain: object, columns: Sequence[str]) -> dict[str, list[str]]:
     """Return the public values that each column may have, in the order stated.
 
+    A text or a mapping may list other columns than those named.
+
     Args:
         domain: a table with these columns (shorter columns end in empty cells), a text
             ``sex=f,m;smokes=no,yes``, or a mapping.
@@ -108,11 +110,6 @@ def values_of(domain: object, columns: Sequence[str]) -> dict[str, list[str]]:
         if column.strip() in values_by_column:
             raise InvalidInputError(
                 f"{param('groups')} lists the values of {column.strip()!r} twice; list them once"
-            )
-        if column.strip() not in columns:
-            raise InvalidInputError(
-                f"{param('groups')} lists values of {column.strip()!r}, which is not among "
-                f"{param('columns')}: correct one of them"
             )
         values_by_column[column.strip()] = [value.strip() for value in values.split(",")]
     _refuse_repeated(values_by_column, text)

@@ -4,10 +4,9 @@ What a statistic cannot do at all is no option of its model, and is not here. Va
 each other, and options of one statistic of a report, are in `counton.job.contradictions`. No other
 file refuses a combination of options that the job alone shows to be impossible.
 
-Other checks stand where their facts are known. What a list of groups must or must not have is
-checked after the list was read, as it may be a file: in `counton.run.spec`. What only the plan of a
-stream, its rows or its state show is refused there. A command without a job refuses combinations of
-its own options itself, except `counton plan`, which shares rows of this table.
+What only the plan of a stream, its rows or its state show is refused where that is known. A command
+without a job refuses combinations of its own options itself, except `counton plan`, which shares
+rows of this table.
 """
 
 from __future__ import annotations
@@ -22,6 +21,7 @@ from counton.job.common_options import Job, is_stated
 from counton.job.contradictions import (
     contradictions,
     contradictions_of_form,
+    contradictions_of_groups,
     contradictions_of_outputs,
     contradictions_of_service,
     contradictions_of_source,
@@ -660,6 +660,24 @@ def refuse_without_form(job: Job) -> None:
         IncompatibleOptionsError: there are such values.
     """
     _refuse_first(contradictions_of_form(job))
+
+
+def refuse_groups(job: Job, groups: object) -> None:
+    """Refuse groups that other options do not allow, once they were read from a file or a text.
+
+    Args:
+        job: a job that states groups.
+        groups: the groups: names or, of a table of counts, the values of each column.
+
+    Raises:
+        IncompatibleOptionsError: another option does not allow these groups.
+
+    >>> from counton.job.statistics.count import CountJob
+    >>> refuse_groups(CountJob(group_by="page", groups="pages.csv", other_group="home"), ["home"])
+    Traceback (most recent call last):
+    counton.job.incompatible.IncompatibleOptionsError: other_group is 'home', which ...
+    """
+    _refuse_first(contradictions_of_groups(job, groups))
 
 
 def refuse_outputs(job: Job) -> None:

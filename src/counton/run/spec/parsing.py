@@ -332,14 +332,7 @@ def _parse_groups(job: Job) -> Groups:
     if job.value_of("unlisted_groups") == "discover":
         return Discovered(column)
     declared = cast("GroupNames", job.value_of("groups"))
-    other = job.value_of("other_group")
-    # This check stands here because groups may come from a file, which was read only now.
-    if other is not None and (not other.strip() or other in declared):
-        raise InvalidInputError(
-            f"{param('other_group')} is {other!r}, which is empty or one of "
-            f"{param('groups')}; give another name"
-        )
-    return Declared(column, declared, other)
+    return Declared(column, declared, job.value_of("other_group"))
 
 
 def _parse_privacy_unit(job: Job, of_group: AccumulatorStatistic) -> PrivacyUnit:

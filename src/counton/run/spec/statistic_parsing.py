@@ -18,6 +18,7 @@ from counton.base.exact import exact, text
 from counton.io.declared_groups import read_domain, refuse_long_terms
 from counton.job.common_options import Job
 from counton.job.group_tables import labels_of, read_tree_table, refuse_counts, values_of
+from counton.job.incompatible import refuse_groups
 from counton.job.option_fields import Section
 from counton.job.statistics import STATISTIC_NAMES, model_of
 from counton.privacy.contribution import Relation
@@ -127,14 +128,6 @@ def parse_contingency(job: ContingencyJob) -> StatisticOfRows:
     """Parse the options of a contingency table."""
     columns = list(job.columns or ())
     values = cast("Mapping[str, Any]", job.groups)
-    lacking = [column for column in columns if column not in values]
-    # This check stands here because groups may come from a file, which was read before.
-    if lacking:
-        example = ";".join(f"{column}=A,B" for column in columns)
-        raise InvalidInputError(
-            f"{param('groups')} does not list the values of {lacking[0]!r}, which must be "
-            f"public: list those of all columns, as in {param('groups', example)}"
-        )
     contingency = statistics.Contingency(
         {column: values[column] for column in columns},
         equal=job.equal,
@@ -323,8 +316,15 @@ def normal_domain(job: Job) -> object:
     """Return the stated domain of a job in its normal form: names of declared groups, or cells.
 
     Raises:
+        IncompatibleOptionsError: other options of the job do not allow it.
         InvalidInputError: it cannot be read, or seems to hold private rows.
     """
+    domain = _read_domain(job)
+    refuse_groups(job, domain)
+    return domain
+
+
+def _read_domain(job: Job) -> object:
     read_cells = _DOMAINS.get(job.statistic)
     if read_cells is not None:
         return read_cells(job)
