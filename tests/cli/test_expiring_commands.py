@@ -92,7 +92,7 @@ def test_budget_counts_expiring_streams_at_stated_age(place: Workplace) -> None:
     assert "remaining: nothing" in done.out
     assert json.loads(place("ledger", str(place.state), "--json").out)["age"] == 5
     assert (
-        "describes a budget of the ledger"
+        "--budget-age 5 needs --budget-epsilon or --budget-rho, because it describes a budget"
         in place("ledger", str(place.state), "--budget-age", "5").err
     )
 

@@ -158,8 +158,12 @@ BAD = [
         "Give .parquet, .csv, .json for a table, .png, .svg, .pdf for a chart",
     ),
     (["--output", "no/t.csv"], 2, "the folder of 'no/t.csv' does not exist"),
-    (["--title", "x"], 2, "--title is for charts, and no chart is written"),
-    (["--title", "x", "--output", "t.csv"], 2, "--title is for charts, and no chart is written"),
+    (["--title", "x"], 2, "--title x needs --output, because it"),
+    (
+        ["--title", "x", "--output", "t.csv"],
+        2,
+        "--title x needs --output, because it",
+    ),
 ]
 
 

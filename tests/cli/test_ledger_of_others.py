@@ -96,13 +96,13 @@ def test_warning_share_without_budget_is_refused(place: Workplace, tmp_path: Pat
     [
         (
             ["--add", "x", "--privacy-unit", "reader"],
-            "--add x adds an entry to the ledger, and --epsilon is missing",
+            "--add x needs --epsilon or --rho, because an entry",
         ),
         (
             ["--add", "x", "--epsilon", "1"],
-            "--add x adds an entry to the ledger, and --privacy-unit is missing",
+            "--add x needs --privacy-unit, because an entry",
         ),
-        (["--epsilon", "1"], "--epsilon 1 describes a loss to add to the ledger"),
+        (["--epsilon", "1"], "--epsilon 1 needs --add, because it describes a loss"),
         (
             ["--warn-at", "80", "--budget-epsilon", "1"],
             "--warn-at 80.0 is not a share of the budget; give a number above 0",

@@ -133,7 +133,7 @@ BAD = [
     (
         ["--confidence-level", "0.9", "--remove"],
         2,
-        "--confidence-level 0.9 is for published numbers",
+        "--confidence-level 0.9 cannot be used with --remove",
     ),
     (["--remove"], 2, "stream 'count' is not published in"),
     (["--stream", "visits"], 2, "has no stream 'visits'; it has 'count'"),

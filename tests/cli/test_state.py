@@ -125,7 +125,7 @@ def test_ledger_adds_up_each_privacy_unit_separately(place: Workplace, events: s
     assert [entry["unit"] for entry in report["spent"]] == ["event", "departure"]
     assert report["remaining"] is None
     refused = place("ledger", str(place.state), "--budget-relation", "replace")
-    assert "--budget-relation replace describes a budget of the ledger" in refused.err
+    assert "--budget-relation replace needs --budget-epsilon or --budget-rho" in refused.err
     refused = place(
         "ledger", str(place.state), "--budget-epsilon", "200", "--budget-relation", "swap"
     )

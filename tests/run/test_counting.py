@@ -123,7 +123,7 @@ def test_guarantee_object_and_numbers_create_same_stream(
 @pytest.mark.parametrize(
     ("more", "words"),
     [
-        ({"epsilon": 1}, "guarantee and epsilon=1 both state the privacy loss"),
+        ({"epsilon": 1}, "cannot be used with epsilon=1, because both state the privacy loss"),
         ({"guarantee": 1}, "guarantee is 1; give PureDP"),
         ({"what": "sum"}, "release has no argument 'what'"),
         ({"value": "paid"}, "did you mean count-column"),

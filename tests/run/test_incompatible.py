@@ -9,8 +9,14 @@ from counton.base.errors import CountonError, InvalidInputError
 from counton.job.common_options import Job
 from counton.job.incompatible import (
     EXCLUSIONS,
+    EXCLUSIONS_OF_ERASURE,
+    EXCLUSIONS_OF_GUARANTEE,
     EXCLUSIONS_OF_PLANS,
+    EXCLUSIONS_OF_PUBLISHING,
     NEEDS,
+    NEEDS_OF_ADDED_LOSS,
+    NEEDS_OF_BUDGET,
+    NEEDS_OF_EXPORT,
     NEEDS_OF_OUTPUTS,
     NEEDS_OF_PLANS,
     Condition,
@@ -19,6 +25,7 @@ from counton.job.incompatible import (
     Need,
     refuse_beside_job_file,
     refuse_excluded,
+    refuse_of_command,
     refuse_of_plan,
     refuse_of_service,
     refuse_of_streaming,
@@ -189,6 +196,30 @@ def test_refuse_of_plan_unmet_need_is_refused(rule: Need) -> None:
     with pytest.raises(IncompatibleOptionsError, match=f" needs {needed.option}"):
         refuse_of_plan(options)
     refuse_of_plan(options | options_with(needed))
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [*EXCLUSIONS_OF_ERASURE, *EXCLUSIONS_OF_GUARANTEE, *EXCLUSIONS_OF_PUBLISHING],
+    ids=lambda rule: rule.reason,
+)
+def test_refuse_of_command_excluded_pair_is_refused(rule: Exclusion) -> None:
+    for other in rule.others:
+        refuse_of_command({rule.condition.option: 1}, exclusions=[rule])
+        with pytest.raises(IncompatibleOptionsError, match=THREE_PARTS):
+            refuse_of_command({rule.condition.option: 1, other.option: 1}, exclusions=[rule])
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [*NEEDS_OF_BUDGET, *NEEDS_OF_ADDED_LOSS, *NEEDS_OF_EXPORT],
+    ids=lambda rule: f"{rule.condition.option} {rule.reason}",
+)
+def test_refuse_of_command_unmet_need_is_refused(rule: Need) -> None:
+    for other in rule.others:
+        refuse_of_command({rule.condition.option: 1, other.option: 1}, needs=[rule])
+    with pytest.raises(IncompatibleOptionsError, match=f" needs {rule.others[0].option}"):
+        refuse_of_command({rule.condition.option: 1}, needs=[rule])
 
 
 def test_refuse_beside_job_file_allows_named_options_only() -> None:

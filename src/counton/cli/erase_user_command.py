@@ -53,17 +53,21 @@ def erase_user(
     of the state.
     """
     from counton.cli.print_forms import Console
+    from counton.job.incompatible import EXCLUSIONS_OF_ERASURE, refuse_of_command
     from counton.run import erasure
 
-    if user is not None and age is None:
+    # The name of a user is in no message.
+    refuse_of_command({"user": user is not None, "age": age}, exclusions=EXCLUSIONS_OF_ERASURE)
+    if user is not None:
         erasures = erasure.erase_user(
             state, user, stream=stream, key=key, wait=wait, accepts_bucket_refusal=yes
         )
-    elif age is not None and user is None:
+    elif age is not None:
         erasures = erasure.erase_older(state, age, stream=stream, key=key, wait=wait)
     else:
-        options = "neither is" if user is None else "both are"
-        raise InvalidInputError(f"give either {param('user')} or {param('age')}: {options} given")
+        raise InvalidInputError(
+            f"{param('user')} is missing. Give it, or {param('age')} for all users of old periods"
+        )
     console = Console()
     for erasure_of_stream in erasures:
         line = _report(erasure_of_stream, new_users_per_refused=erasure.NEW_USERS_PER_REFUSED)

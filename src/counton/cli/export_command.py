@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from counton.base.errors import InvalidInputError
 from counton.cli.command_class import CountonCommand, option
 from counton.cli.parameters import TABLE_ENDINGS, json_option, state_or_table_argument
 
@@ -63,17 +62,14 @@ def export(
     Choose any steps, any groups and intervals of any level. No key is needed, and nobody who
     writes the stream is disturbed.
     """
+    from counton.job.incompatible import NEEDS_OF_EXPORT, refuse_of_command
     from counton.run.outputs.exports import export as export_release
     from counton.run.outputs.output_files import PAGES, PICTURES, charts_in_words
 
     chart_form = {"title": title, "axis": axis, "source": source, "width": width}
     ending = "" if output is None else output.suffix.lower()
-    for form, value in chart_form.items():
-        if value is not None and ending not in (*PICTURES, *PAGES):
-            raise InvalidInputError(
-                f"--{form} is for charts, and no chart is written: give --output with "
-                f"{', '.join((*PICTURES, *PAGES))} too, or leave --{form} out"
-            )
+    chart = output if ending in (*PICTURES, *PAGES) else None
+    refuse_of_command({**chart_form, "output": chart}, needs=NEEDS_OF_EXPORT)
     released = export_release(
         state,
         output,

@@ -247,12 +247,11 @@ def _check_budget(budget: BudgetOptions) -> None:
         "relation": budget.relation,
         "unit": budget.unit,
     }
-    for name, value in described.items():
-        if value is not None:
-            raise InvalidInputError(
-                f"{param(name, value)} describes a budget of the ledger, and no budget is given; "
-                f"give {param('epsilon')} or {param('rho')} too"
-            )
+    if any(value is not None for value in described.values()):
+        # Only here the command needs the table of options, whose imports take long.
+        from counton.job.incompatible import NEEDS_OF_BUDGET, refuse_of_command
+
+        refuse_of_command(described, needs=NEEDS_OF_BUDGET)
 
 
 def _check_share(warn_at: float | None) -> None:
@@ -277,30 +276,24 @@ def _other_program(added: AddedLoss) -> OtherProgram | None:
     from counton.continual.design import check_name
     from counton.privacy.guarantees import guarantee_from
 
-    name = added.name
-    if name is None:
-        described = {
-            "epsilon": added.epsilon,
-            "delta": added.delta,
-            "rho": added.rho,
-            "unit": added.unit,
-        }
-        for option_name, value in described.items():
-            if value is not None:
-                raise InvalidInputError(
-                    f"{param(option_name, value)} describes a loss to add to the ledger, and the "
-                    f"name of that entry is missing; give {param('add')} too"
-                )
+    described = {
+        "add": added.name,
+        "epsilon": added.epsilon,
+        "delta": added.delta,
+        "rho": added.rho,
+        "unit": added.unit,
+    }
+    if any(value is not None for value in described.values()):
+        from counton.job.incompatible import NEEDS_OF_ADDED_LOSS, refuse_of_command
+
+        refuse_of_command(described, needs=NEEDS_OF_ADDED_LOSS)
+    if added.name is None:
         return None
-    check_name(name)
+    check_name(added.name)
     guarantee = guarantee_from(added.epsilon, added.delta, added.rho)
-    if guarantee is None or added.unit is None:
-        missing = "epsilon" if guarantee is None else "unit"
-        raise InvalidInputError(
-            f"{param('add', name)} adds an entry to the ledger, and {param(missing)} is missing; "
-            "give it too"
-        )
-    return OtherProgram(name, guarantee, unit=added.unit, relation=added.relation)
+    assert guarantee is not None
+    assert added.unit is not None
+    return OtherProgram(added.name, guarantee, unit=added.unit, relation=added.relation)
 
 
 @contextmanager

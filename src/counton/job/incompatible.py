@@ -4,9 +4,8 @@ What a statistic cannot do at all is no option of its model, and is not here. Va
 each other, and options of one statistic of a report, are in `counton.job.contradictions`. No other
 file refuses a combination of options that the job alone shows to be impossible.
 
-What only the plan of a stream, its rows or its state show is refused where that is known. A command
-without a job refuses combinations of its own options itself, except `counton plan`, which shares
-rows of this table.
+What only the plan of a stream, its rows or its state show is refused where that is known. Functions
+of Python that plan without a job are in a layer below, and check their own arguments.
 """
 
 from __future__ import annotations
@@ -490,6 +489,31 @@ EXCLUSIONS_OF_PLANS: tuple[Exclusion, ...] = (
     *_EXCLUSIONS_OF_LAST,
 )
 
+#: Arguments of `counton.release`, which takes a guarantee as an object, too.
+EXCLUSIONS_OF_GUARANTEE: tuple[Exclusion, ...] = (
+    _excludes(
+        stated("guarantee"),
+        stated("epsilon"),
+        stated("delta"),
+        stated("rho"),
+        because="both state the privacy loss",
+    ),
+)
+
+#: Options of the command that erases users.
+EXCLUSIONS_OF_ERASURE: tuple[Exclusion, ...] = (
+    _excludes(stated("user"), stated("age"), because="each states whose data are erased"),
+)
+
+#: Options of the command that publishes into a database.
+EXCLUSIONS_OF_PUBLISHING: tuple[Exclusion, ...] = (
+    _excludes(
+        stated("confidence_level"),
+        stated("remove"),
+        because="removing publishes nothing",
+    ),
+)
+
 #: Needs of options that later runs may state, too.
 NEEDS_OF_RETENTION: tuple[Need, ...] = (
     _needs(
@@ -631,6 +655,43 @@ NEEDS_OF_PLANS: tuple[Need, ...] = (
 )
 
 
+#: Needs of the options of a budget, which the command for the ledger sets.
+NEEDS_OF_BUDGET: tuple[Need, ...] = tuple(
+    _needs(
+        stated(name),
+        stated("epsilon"),
+        stated("rho"),
+        because="it describes a budget",
+    )
+    for name in ("age", "approximate_delta", "relation", "unit")
+)
+
+#: Needs of the options of a loss that the same command adds for another program.
+NEEDS_OF_ADDED_LOSS: tuple[Need, ...] = (
+    *(
+        _needs(stated(name), stated("add"), because="it describes a loss to add to the ledger")
+        for name in ("epsilon", "delta", "rho", "unit")
+    ),
+    _needs(
+        stated("add"),
+        stated("epsilon"),
+        stated("rho"),
+        because="an entry of the ledger has a privacy loss",
+    ),
+    _needs(stated("add"), stated("unit"), because="an entry of the ledger has a protected unit"),
+)
+
+#: Needs of the options of an export, of which ``output`` is stated if it may hold a chart.
+NEEDS_OF_EXPORT: tuple[Need, ...] = tuple(
+    _needs(
+        stated(name),
+        stated("output"),
+        because="it is about a chart, in a file .png, .svg, .pdf or .html",
+    )
+    for name in ("title", "axis", "source", "width")
+)
+
+
 def refuse_excluded(job: Job) -> None:
     """Refuse options that exclude each other, and values that contradict each other.
 
@@ -750,9 +811,29 @@ def refuse_of_plan(values: Mapping[str, Any]) -> None:
     Traceback (most recent call last):
     counton.job.incompatible.IncompatibleOptionsError: series=rolling needs last, because the ...
     """
+    refuse_of_command(values, exclusions=EXCLUSIONS_OF_PLANS, needs=NEEDS_OF_PLANS)
+
+
+def refuse_of_command(
+    values: Mapping[str, Any], *, exclusions: Sequence[Exclusion] = (), needs: Sequence[Need] = ()
+) -> None:
+    """Refuse options of a command that has no job.
+
+    Args:
+        values: values of the options of the command by name.
+        exclusions: the rows of this table about options of the command that exclude each other.
+        needs: its rows about options of the command that need another one.
+
+    Raises:
+        IncompatibleOptionsError: two options exclude each other, or one needs another.
+
+    >>> refuse_of_command({"user": "ann", "age": "90d"}, exclusions=EXCLUSIONS_OF_ERASURE)
+    Traceback (most recent call last):
+    counton.job.incompatible.IncompatibleOptionsError: user=ann cannot be used with age=90d, ...
+    """
     options = CommandOptions(values)
-    _refuse_pairs(options, EXCLUSIONS_OF_PLANS)
-    refuse_unmet_needs(options, NEEDS_OF_PLANS)
+    _refuse_pairs(options, exclusions)
+    refuse_unmet_needs(options, needs)
 
 
 def refuse_beside_job_file(values: Mapping[str, Any], allowed: Collection[str]) -> None:

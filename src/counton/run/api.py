@@ -20,6 +20,7 @@ from counton.base.errors import (
 from counton.base.exact import quote, text
 from counton.io.input_paths import left_in_folders
 from counton.job.common_options import Job
+from counton.job.incompatible import EXCLUSIONS_OF_GUARANTEE, refuse_of_command
 from counton.job.statistic_objects import make_job
 from counton.job.typed_kwargs import EventSource, JobOptions, StatisticName
 from counton.privacy import ZCDP, ApproxDP, ExpiringDP, ExpiringZCDP, Guarantee, PureDP
@@ -221,12 +222,7 @@ def _options_of_guarantee(guarantee: object, options: Mapping[str, object]) -> d
     Raises:
         InvalidInputError: these state the privacy loss, too.
     """
-    for name in ("epsilon", "delta", "rho"):
-        if options.get(name) is not None:
-            raise InvalidInputError(
-                f"{param('guarantee')} and {param(name, options[name])} both state the "
-                "privacy loss; give one of them"
-            )
+    refuse_of_command({**options, "guarantee": guarantee}, exclusions=EXCLUSIONS_OF_GUARANTEE)
     if isinstance(guarantee, PureDP | ApproxDP | ZCDP):
         return {name: text(loss) for name, loss in guarantee.losses.items()}
     if isinstance(guarantee, ExpiringDP | ExpiringZCDP):

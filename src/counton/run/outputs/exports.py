@@ -18,6 +18,7 @@ from counton.base.arguments import check_text
 from counton.base.errors import InvalidInputError, StateRolledBackError, StreamMismatchError, param
 from counton.base.table_schema import RESERVED
 from counton.continual.intervals import LEVEL, check_confidence_level
+from counton.job.incompatible import EXCLUSIONS_OF_PUBLISHING, refuse_of_command
 from counton.results.metadata import ReleaseMetadata
 from counton.results.metadata_codec import TABLES, guarantee_of_stream
 from counton.results.release import Release
@@ -360,11 +361,10 @@ def publish(
     """
     if confidence_level is not None:
         confidence_level = check_confidence_level(confidence_level)
-        if remove:
-            raise InvalidInputError(
-                f"{param('confidence_level', confidence_level)} is for published numbers, "
-                f"and {param('remove', True)} only removes them: leave one of the two out"
-            )
+    refuse_of_command(
+        {"confidence_level": confidence_level, "remove": remove},
+        exclusions=EXCLUSIONS_OF_PUBLISHING,
+    )
     with Store(state) as store:
         chosen = only_name(store.streams) if stream is None else stream
         reader = store.reader(chosen, key)
