@@ -5,28 +5,11 @@ from __future__ import annotations
 from typing import ClassVar, Literal
 
 from counton.job import values as v
-from counton.job.common_options import (
-    DeclaredGroupOptions,
-    Job,
-    SeriesOptions,
-    UnlistedGroupOptions,
-    UserRowOptions,
-)
 from counton.job.option_fields import STREAM, option
-from counton.job.shown_numbers import OverOptions
-from counton.job.statistic_options import CountColumnOptions, ReplaceOptions
+from counton.job.statistics.declared_cells import DeclaredCellsJob
 
 
-class ContingencyJob(
-    CountColumnOptions,
-    ReplaceOptions,
-    OverOptions,
-    SeriesOptions,
-    UnlistedGroupOptions,
-    DeclaredGroupOptions,
-    UserRowOptions,
-    Job,
-):
+class ContingencyJob(DeclaredCellsJob):
     """How many rows have each combination of some columns' values, with all margins."""
 
     heading = "Statistic"
@@ -39,5 +22,4 @@ class ContingencyJob(
     )
     also_called: ClassVar = ("crosstab", "table")
     example: ClassVar = {"columns": "page,device", "groups": "page=home,shop;device=phone,desk"}
-    may_be_single_table: ClassVar = True
     needs: ClassVar = ("columns", "groups")

@@ -5,28 +5,11 @@ from __future__ import annotations
 from typing import ClassVar, Literal
 
 from counton.job import values as v
-from counton.job.common_options import (
-    DeclaredGroupOptions,
-    Job,
-    SeriesOptions,
-    UnlistedGroupOptions,
-    UserRowOptions,
-)
 from counton.job.option_fields import STREAM, option
-from counton.job.shown_numbers import OverOptions
-from counton.job.statistic_options import CountColumnOptions, ReplaceOptions
+from counton.job.statistics.declared_cells import DeclaredCellsJob
 
 
-class HierarchyJob(
-    CountColumnOptions,
-    ReplaceOptions,
-    OverOptions,
-    SeriesOptions,
-    UnlistedGroupOptions,
-    DeclaredGroupOptions,
-    UserRowOptions,
-    Job,
-):
+class HierarchyJob(DeclaredCellsJob):
     """How many rows each place of a hierarchy has, such as region and city; counts add up."""
 
     heading = "Statistic"
@@ -41,5 +24,4 @@ class HierarchyJob(
     )
     example: ClassVar = {"levels": "page", "groups": "pages.csv"}
     example_file: ClassVar = ("pages.csv", "page\nhome\nshop\n")
-    may_be_single_table: ClassVar = True
     needs: ClassVar = ("levels", "groups")

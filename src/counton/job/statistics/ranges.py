@@ -5,29 +5,12 @@ from __future__ import annotations
 from typing import ClassVar, Literal
 
 from counton.job import values as v
-from counton.job.common_options import (
-    DeclaredGroupOptions,
-    Job,
-    SeriesOptions,
-    UnlistedGroupOptions,
-    UserRowOptions,
-)
 from counton.job.option_fields import STREAM, option
-from counton.job.shown_numbers import IntervalOptions, OverOptions
-from counton.job.statistic_options import CountColumnOptions, ReplaceOptions
+from counton.job.shown_numbers import IntervalOptions
+from counton.job.statistics.declared_cells import DeclaredCellsJob
 
 
-class RangesJob(
-    IntervalOptions,
-    CountColumnOptions,
-    ReplaceOptions,
-    OverOptions,
-    SeriesOptions,
-    UnlistedGroupOptions,
-    DeclaredGroupOptions,
-    UserRowOptions,
-    Job,
-):
+class RangesJob(IntervalOptions, DeclaredCellsJob):
     """A line of counts, accurate in every interval."""
 
     heading = "Statistic"
@@ -40,5 +23,4 @@ class RangesJob(
     )
     summary: ClassVar = "A line of counts, accurate in every interval."
     example: ClassVar = {"label": "page", "groups": "home,shop"}
-    may_be_single_table: ClassVar = True
     needs: ClassVar = ("label", "groups")
