@@ -533,14 +533,14 @@ def sum_rows(
     mapping: RowMapping,
     domain: Sequence[str] | None = None,
     *,
-    bound: RowHolder | None = None,
+    row_holder: RowHolder | None = None,
     watch: Callable[[int], None] | None = None,
     assigned: pl.DataFrame | None = None,
 ) -> Private[Aggregates]:
-    """Read all events of a run, and add them up; ``bound`` holds rows to choose from.
+    """Read all events of a run, and add them up; ``row_holder`` holds rows to choose from.
 
     ``assigned``: the rows as `assign_rows` gives them, without ``raw_labels``, if they are read
-    already; ``bound`` and ``watch`` then hear of none.
+    already; ``row_holder`` and ``watch`` then hear of none.
 
     Raises:
         InvalidInputError: a column is missing; a time is missing, unreadable, or skipped or
@@ -549,7 +549,7 @@ def sum_rows(
         SumOverflowError: the sum of one cell is too large.
     """
     code = SumCode.of(domain, mapping.row_rule)
-    sums = _sums_of_source(source, mapping, domain, bound, watch, assigned)
+    sums = _sums_of_source(source, mapping, domain, row_holder, watch, assigned)
     sums, magnitudes = _without_small_magnitudes(sums)
     rows_read = int(sums["rows"].sum())
     missing = 0
@@ -732,17 +732,17 @@ def _sums_of_source(
     source: Source,
     mapping: RowMapping,
     domain: Sequence[str] | None,
-    bound: RowHolder | None,
+    row_holder: RowHolder | None,
     watch: Callable[[int], None] | None,
     assigned: pl.DataFrame | None,
 ) -> pl.DataFrame:
     """Return the sums of all rows of a local or remote source."""
     summation = _choose_summation(
-        source, mapping, domain, is_assigned=assigned is not None, holds_rows=bound is not None
+        source, mapping, domain, is_assigned=assigned is not None, holds_rows=row_holder is not None
     )
     if summation is _Summation.REMOTE:
         assert isinstance(source, RemoteRows)
-        return _sums_of_remote_rows(source, mapping, domain, bound)
+        return _sums_of_remote_rows(source, mapping, domain, row_holder)
     raw_labels = summation is _Summation.OF_EQUAL_ROWS
     if assigned is None:
         rows = assign_rows(source, mapping, watch, raw_labels=raw_labels)
@@ -755,8 +755,8 @@ def _sums_of_source(
         return sums_by_group_name(rows, mapping, domain, source)
     add_up = partial(_sum_by_window_and_group, domain=domain, row_rule=mapping.row_rule)
     if summation is _Summation.WHILE_HELD:
-        assert bound is not None
-        return _sums_while_held(source, rows, bound, add_up)
+        assert row_holder is not None
+        return _sums_while_held(source, rows, row_holder, add_up)
     if summation is _Summation.IN_MEMORY:
         return add_up(rows).collect(engine="in-memory")
     return collect(source, add_up(rows))
@@ -766,28 +766,28 @@ def _sums_of_remote_rows(
     source: RemoteRows,
     mapping: RowMapping,
     domain: Sequence[str] | None,
-    bound: RowHolder | None,
+    row_holder: RowHolder | None,
 ) -> pl.DataFrame:
-    """Return the sums of rows that are elsewhere; ``bound`` gets those that could count."""
-    if bound is not None:
+    """Return the sums of rows that are elsewhere; ``row_holder`` gets those that could count."""
+    if row_holder is not None:
         for piece in reveal(source.assign_rows(mapping, domain)):
-            bound.take(bound.select(piece.lazy()).collect())
+            row_holder.take(row_holder.select(piece.lazy()).collect())
     return reveal(source.cells(mapping, domain))
 
 
 def _sums_while_held(
     source: Source,
     rows: pl.LazyFrame,
-    bound: RowHolder,
+    row_holder: RowHolder,
     add_up: Callable[[pl.LazyFrame], pl.LazyFrame],
 ) -> pl.DataFrame:
-    """Give all rows to ``bound``, some at a time, and add them up."""
-    held_rows = bound.select(rows)
+    """Give all rows to ``row_holder``, some at a time, and add them up."""
+    held_rows = row_holder.select(rows)
     no_rows = held_rows.collect_schema().to_frame()
 
     def batches() -> Iterator[pl.DataFrame]:
         for batch in held_rows.collect_batches(chunk_size=ROWS_AT_A_TIME, engine="streaming"):
-            bound.take(batch)
+            row_holder.take(batch)
             yield batch
 
     try:

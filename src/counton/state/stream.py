@@ -615,7 +615,7 @@ class Stream(JournalReader, Closing):
                 totals = reveal(counter.totals_taken)
                 windows = reveal(counter.windows_with(grid))
                 refuse_unreadable_cells(statistic, counter.design, totals, windows)
-            fresh = self._add_noise(counter, grid)
+            fresh = self._make_releases(counter, grid)
             self._write_transaction(
                 _Transaction(
                     counter=counter,
@@ -641,7 +641,7 @@ class Stream(JournalReader, Closing):
             self._counter_with_noise_table = counter
             counter.keep_noise(NoiseTable(self._database, self._row.id))
 
-    def _add_noise(self, counter: Counter, grid: NDArray[np.int64]) -> _NewReleases:
+    def _make_releases(self, counter: Counter, grid: NDArray[np.int64]) -> _NewReleases:
         """Advance the counter by new steps; return their releases, and what the journal keeps."""
         releases = counter.release_exact(grid)
         std = counter.std_of(releases) if len(grid) else np.empty(0)

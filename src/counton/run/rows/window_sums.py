@@ -113,7 +113,7 @@ class RowReading:
             names = find_group_names(rows, mapping, self.kept_names)
             groups = names.all
         buffer = self.make_buffer(mapping, groups)
-        counted = reveal(sum_rows(rows, mapping, groups, bound=buffer, watch=self.watch))
+        counted = reveal(sum_rows(rows, mapping, groups, row_holder=buffer, watch=self.watch))
         numbers = _row_numbers(rows, mapping, self.spec, counted)
         if buffer is not None:
             numbers = replace(numbers, users_like_missing=buffer.users_like_missing())
