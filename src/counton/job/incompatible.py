@@ -147,7 +147,7 @@ _OF_SEVERAL_NUMBERS = equals(
     *("average", "quantiles", "moments", "report", "hierarchy", "contingency", "ranges"),
 )
 #: Options about windows, which a table without times does not have.
-_OF_WINDOWS = (
+_NEED_TIMES = (
     *map(
         stated,
         ("until", "timezone", "release_delay", "append", "lookback", "contribution_period", "over"),
@@ -532,7 +532,7 @@ NEEDS_OF_OUTPUTS: tuple[Need, ...] = tuple(
 NEEDS: tuple[Need, ...] = (
     *(
         _needs(condition, stated("time"), because="a table without times is released once")
-        for condition in _OF_WINDOWS
+        for condition in _NEED_TIMES
     ),
     _needs(
         stated("expiration_growth"),
@@ -864,18 +864,24 @@ def refuse_beside_job_file(values: Mapping[str, Any], allowed: Collection[str]) 
 
 def _refuse_pairs(options: Job | CommandOptions, exclusions: Sequence[Exclusion]) -> None:
     """Refuse the first two options that exclude each other."""
+    for rule, other in _excluded_pairs(options, exclusions):
+        remedy = "Leave one of them out"
+        if other.option == "statistic":
+            remedy = f"Leave {param(rule.condition.option)} out"
+        raise IncompatibleOptionsError(
+            f"{rule.condition.show(options)} cannot be used with {other.show(options)}, "
+            f"because {rule.reason}. {remedy}"
+        )
+
+
+def _excluded_pairs(
+    options: Job | CommandOptions, exclusions: Sequence[Exclusion]
+) -> Iterator[tuple[Exclusion, Condition]]:
+    """Yield the rules whose condition holds, with each other condition that holds, too."""
     for rule in exclusions:
-        if not rule.condition.holds(options):
-            continue
-        for other in rule.others:
-            if other.holds(options):
-                remedy = "Leave one of them out"
-                if other.option == "statistic":
-                    remedy = f"Leave {param(rule.condition.option)} out"
-                raise IncompatibleOptionsError(
-                    f"{rule.condition.show(options)} cannot be used with {other.show(options)}, "
-                    f"because {rule.reason}. {remedy}"
-                )
+        if rule.condition.holds(options):
+            others = [other for other in rule.others if other.holds(options)]
+            yield from ((rule, other) for other in others)
 
 
 def _refuse_first(messages: Iterator[str]) -> None:
