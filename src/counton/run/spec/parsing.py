@@ -1,4 +1,7 @@
-"""Parsing of a job into typed values, once: afterwards nobody asks which options it states.
+"""Parsing of a job into typed values, which the later steps of a run use in place of options.
+
+Options without typed values are read where they are used: those about the state, the paths of a run
+and the opening of its rows, ``retain`` and ``confidence_level``. CONTRIBUTING.md lists them.
 
 The options that define a stream first get one form for each meaning (`normal_form`), so that jobs
 can be compared. `counton.job.incompatible` refuses options that exclude or need each other. Here
@@ -88,7 +91,7 @@ from counton.windowing.windows import (
 )
 
 #: Options without which there are no windows.
-_OF_WINDOWS = ("time", "every", "start")
+_NEEDED_FOR_WINDOWS = ("time", "every", "start")
 #: Options about the form of a chart.
 _CHART_FORM = ("title", "axis", "source", "width")
 
@@ -237,7 +240,7 @@ def _refuse_missing(job: Job) -> None:
     """Refuse a job that lacks options that a new stream needs: one message names them all."""
     missing = [name for name in job.needs if job.value_of(name) is None]
     if not job.is_single_table():
-        missing += [name for name in _OF_WINDOWS if job.value_of(name) is None]
+        missing += [name for name in _NEEDED_FOR_WINDOWS if job.value_of(name) is None]
         has_horizon = any(
             map(job.has_stated, ("windows", "expected_windows", "allowed_lateness", "expiring"))
         )

@@ -132,6 +132,9 @@ class StreamSpec:
     def terms(self) -> StreamTerms:
         """The typed values of what defines the stream.
 
+        They are parsed when they are first used. A copy of the specification with other notes or
+        options parses them again, and so does `plan_spec` before there is a specification.
+
         Of the remembered options only ``top`` has a part in them: how many groups a ranking shows
         belongs to its statistic.
         """
