@@ -230,8 +230,11 @@ class UserLevel(ContributionRule):
         at least this limit times the number of windows in a period.
         """
         a_window = self.max_contributions_per_window or self.max_contributions + 1
-        if self.once_per_window:  # once in each group
-            a_window = min(a_window, 1 if groups is None else groups or a_window)
+        if self.once_per_window:
+            if groups is None:
+                a_window = 1
+            elif groups:  # once in each group; 0 groups are found in the rows, and can be many
+                a_window = min(a_window, groups)
         # The whole stream may have an end, and a period may be longer than the stream.
         n_windows = min(windows.steps, windows.most_windows_in(self.contribution_period))
         return self.max_contributions < n_windows * a_window
