@@ -133,9 +133,9 @@ class OpenedState:
             BudgetExceededError: there is none.
         """
         if self._store is not None:
-            self._store.refuse_beyond(self.spend_of(spec))
+            self._store.refuse_beyond(self.ledger_entry_of(spec))
 
-    def spend_of(self, spec: StreamSpec) -> LedgerEntry:
+    def ledger_entry_of(self, spec: StreamSpec) -> LedgerEntry:
         """Return the entry of the stream in the ledger of the state."""
         return LedgerEntry(
             self.name, spec.terms.loss, spec.unit_in_ledger, spec.contribution.relation

@@ -185,7 +185,7 @@ class _Book:
         """Add the guarantee of a planned job as an entry, unless its stream has one already."""
         if not prepared.begins_stream:
             return
-        spend = prepared.state.spend_of(prepared.spec)
+        spend = prepared.state.ledger_entry_of(prepared.spec)
         if self._ledger is not None:
             self._ledger.spend(**spend._asdict())
         has_users = prepared.spec.terms.privacy_unit.user_column is not None
@@ -292,7 +292,7 @@ def _plan_of(prepared: PreparedRun, size: int | None) -> PlannedJob:
         numbers=numbers,
         needs_size=size is None and spec.terms.group_statistic.known_beforehand is not None,
         state=hide_secrets(os.fspath(job.state)),
-        spend=prepared.state.spend_of(spec),
+        spend=prepared.state.ledger_entry_of(spec),
         sizes=spec.cells.sizes(planned_design(spec)),
         size=size,
         windows=windows,

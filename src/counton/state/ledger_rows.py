@@ -46,7 +46,7 @@ class LedgerRow(Protocol):
     guarantee: str
 
 
-def spend_of(row: LedgerRow) -> LedgerEntry:
+def entry_of_row(row: LedgerRow) -> LedgerEntry:
     """Convert a ledger's row to its entry."""
     columns = {"name": row.name, "unit": row.unit, "relation": row.relation}
     return LedgerEntry.from_dict({**json.loads(row.guarantee), **columns})
@@ -163,7 +163,7 @@ def history(connection: Connection) -> tuple[LedgerEvent, ...]:
                 )
             )
         for row in connection.rows("SELECT * FROM counton_ledger ORDER BY id"):
-            spent = spend_of(row).to_dict()
+            spent = entry_of_row(row).to_dict()
             events.append(
                 LedgerEvent(
                     time=row.entered,
@@ -233,7 +233,7 @@ def lock(connection: Connection) -> None:
 def entries(connection: Connection) -> tuple[LedgerEntry, ...]:
     """Return what each stream and table of this state has spent, in order of entry."""
     with reading("the ledger"):
-        return tuple(map(spend_of, connection.rows("SELECT * FROM counton_ledger ORDER BY id")))
+        return tuple(map(entry_of_row, connection.rows("SELECT * FROM counton_ledger ORDER BY id")))
 
 
 def budget_terms(connection: Connection) -> dict[str, Any] | None:
