@@ -23,7 +23,7 @@ from counton.io.sources import Source
 from counton.run.counting.exactness import (
     AddedSums,
     accumulator_sizes,
-    refuse_inexact,
+    refuse_inexact_totals,
     shares_of_bounds,
 )
 from counton.run.rows.discovered_groups import find_group_names
@@ -115,7 +115,9 @@ def _shares_of_sums(served: ServedJob, sums: pl.DataFrame, due: int) -> dict[int
     of_cells = sums.group_by("cell").agg(pl.col("total").cast(pl.Float64).abs().sum())
     largest: Any = of_cells["total"].max()
     sizes_of_accumulators = accumulator_sizes(sums, spec.terms.group_statistic.n_accumulators)
-    refuse_inexact(spec, AddedSums(int(largest or 0), sizes_of_accumulators), Amounts(0, 0.0))
+    refuse_inexact_totals(
+        spec, AddedSums(int(largest or 0), sizes_of_accumulators), Amounts(0, 0.0)
+    )
     # Late rows are released with the next window that is due.
     window = pl.max_horizontal("window", served.windows.ended_by(due) + 1).alias("window")
     shares = shares_of_bounds(spec, served.bounds, sums.with_columns(window))

@@ -35,7 +35,11 @@ from counton.continual.intervals import (
 from counton.privacy import ContributionBound
 from counton.privacy.contribution import Relation
 from counton.statistics.accumulator_statistic import Part
-from counton.statistics.measurement_choice import TableStatistic, most_read, refuse_inexact
+from counton.statistics.measurement_choice import (
+    TableStatistic,
+    most_read,
+    refuse_inexact_measurements,
+)
 from counton.statistics.results import StatisticResult
 from counton.statistics.statistic import Events, distinct_names
 from counton.strategies.lines.line_strategy import rounded_sums
@@ -294,7 +298,7 @@ class GridCells(TableStatistic):
 
     @override
     def measure(self, sums: Integers) -> Integers:
-        refuse_inexact(sums, self.largest_entry)
+        refuse_inexact_measurements(sums, self.largest_entry)
         counts = np.ascontiguousarray(np.moveaxis(sums.reshape(-1, *self.shape), 0, -1))
         rows = np.moveaxis(self.grid.measure(counts), -1, 0)
         return np.asarray(np.ascontiguousarray(rows), np.int64)

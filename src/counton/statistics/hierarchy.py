@@ -32,7 +32,11 @@ from counton.continual.table_request import EVERY_ROW, TableRequest
 from counton.privacy import ZCDP, ContributionBound
 from counton.privacy.contribution import Relation
 from counton.statistics.accumulator_statistic import Part
-from counton.statistics.measurement_choice import TableStatistic, most_read, refuse_inexact
+from counton.statistics.measurement_choice import (
+    TableStatistic,
+    most_read,
+    refuse_inexact_measurements,
+)
 from counton.statistics.results import StatisticResult
 from counton.statistics.statistic import ErrorScale, Events
 from counton.strategies.strategy import Norm
@@ -465,7 +469,7 @@ class Hierarchy(TableStatistic):
 
     @override
     def measure(self, sums: Integers) -> Integers:
-        refuse_inexact(sums, self.largest_entry)
+        refuse_inexact_measurements(sums, self.largest_entry)
         return self.measuring.cells(sums)
 
     def bits_read(self, first: float) -> int:

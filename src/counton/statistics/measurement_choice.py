@@ -155,7 +155,7 @@ class TableStatistic(AccumulatorStatistic):
         return (0, _MOST_COUNTED) if self.counts else (1, 1)
 
 
-def refuse_inexact(sums: Integers, largest_entry: int) -> None:
+def refuse_inexact_measurements(sums: Integers, largest_entry: int) -> None:
     """Raise `SumOverflowError` if cells computed from ``sums`` might not be exact;
     ``largest_entry`` is the largest absolute entry of the measurement matrix.
     """

@@ -37,7 +37,7 @@ class AddedSums(NamedTuple):
     by_accumulator: NDArray[np.float64]
 
 
-def refuse_inexact(spec: StreamSpec, added: AddedSums, before: Amounts) -> None:
+def refuse_inexact_totals(spec: StreamSpec, added: AddedSums, before: Amounts) -> None:
     """Refuse rows with which a sum, now or at a later step, could be too large to be exact.
 
     Args:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from counton.base.private import reveal
-from counton.run.counting.exactness import refuse_inexact
+from counton.run.counting.exactness import refuse_inexact_totals
 from counton.run.counting.kept_totals import kept_totals
 from counton.run.counting.measurement import Measurement, Span
 from counton.run.counting.missing_rows import (
@@ -50,7 +50,7 @@ def plan_steps(
     late_rows_before = LateRowStats() if stream is None else reveal(stream.late_row_stats)
     steps = PlannedSteps.compare(rows, totals_before, span, measurement, late_rows_before)
     _refuse_missing_rows(prepared, steps.missing)
-    _refuse_inexact(spec, steps, stream)
+    _refuse_inexact_steps(spec, steps, stream)
     return steps
 
 
@@ -75,7 +75,12 @@ def _refuse_missing_rows(prepared: PreparedRun, missing: MissingRows) -> None:
     refuse_shrunk_windows(options, prepared.windows, source_name, missing.open_windows)
 
 
-def _refuse_inexact(spec: StreamSpec, steps: PlannedSteps, stream: Stream | None) -> None:
+def _refuse_inexact_steps(spec: StreamSpec, steps: PlannedSteps, stream: Stream | None) -> None:
+    """Refuse steps after which the totals of the stream might not be exact.
+
+    Raises:
+        SumOverflowError: a total is too large.
+    """
     is_of_one_step = spec.strategy.facts.release != "totals"
     before = Amounts(0, 0.0) if stream is None else reveal(stream.amounts)
-    refuse_inexact(spec, steps.added_sums(one_step_alone=is_of_one_step), before)
+    refuse_inexact_totals(spec, steps.added_sums(one_step_alone=is_of_one_step), before)

@@ -146,7 +146,7 @@ class LeastSquaresStrategy(StreamStrategy):
         self.shares = self._tree.given
         self._block = self._tree.widths[-1]
         self.horizon = self._checked_horizon(horizon)
-        self._refuse_inexact()
+        self._refuse_unusable_line()
         l1, squared = self._norms
         # lattice_bits is chosen so that the columns of C have a norm of about 1 to 2
         size = l1 if norm == 1 else math.isqrt(squared - 1) + 1
@@ -181,7 +181,7 @@ class LeastSquaresStrategy(StreamStrategy):
             )
         return checked
 
-    def _refuse_inexact(self) -> None:
+    def _refuse_unusable_line(self) -> None:
         """Refuse a line without shares for the trees, or with entries too large for exact sums."""
         line = self.line
         if self.radices and line.own.min() < 1:
