@@ -19,7 +19,7 @@ LARGE = {
 
 def batch(name: str, part: float, step: int = 0, over: int = 0) -> Batch:
     rows = Private(b"body"), Private({step: part})
-    return Batch("visits", name, name.encode(), 0, {}, 1, *rows, over=over)
+    return Batch("visits", name, name.encode(), 0, {}, 1, *rows, first_open_window=over)
 
 
 def test_inbox_accepts_batches_exactly_up_to_its_limit(tmp_path: Path) -> None:

@@ -98,8 +98,8 @@ def checked_batch(
         answer=answer,
         rows=read.height,
         body=pack_rows(frame),
-        parts=Private(shares),
-        over=served.windows.ended_by(due - _LONG),
+        shares=Private(shares),
+        first_open_window=served.windows.ended_by(due - _LONG),
     )
 
 

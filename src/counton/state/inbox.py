@@ -54,10 +54,11 @@ class Batch(NamedTuple):
         answer: the service's answer to the sender, as JSON values.
         rows: number of rows.
         body: the readable rows, encoded.
-        parts: how much of the largest sums that the stream can hold the rows take up, as a
+        shares: how much of the largest sums that the stream can hold the rows take up, as a
             fraction (0 or more), by the number of a window. If a release counts several windows,
             there is one fraction for all, under key 0. None: nothing is taken up.
-        over: number of the first window that still takes rows; earlier windows are released.
+        first_open_window: number of the first window that still takes rows; earlier windows are
+            released.
     """
 
     stream: str
@@ -67,8 +68,8 @@ class Batch(NamedTuple):
     answer: dict[str, object]
     rows: int
     body: Private[bytes]
-    parts: Private[Mapping[int, float]] | None = None
-    over: int = 0
+    shares: Private[Mapping[int, float]] | None = None
+    first_open_window: int = 0
 
 
 class BatchStatus(NamedTuple):
@@ -136,7 +137,7 @@ class Inbox(Closing):
     >>> Stream.create("visits.db", "visits", Binary(horizon=100), PureDP(epsilon=1)).close()
     >>> with Inbox("visits.db") as inbox:
     ...     batch = Batch("visits", "one", b"digest", 0, {"rows": 3}, 3, Private(b"rows"))
-    ...     [verdict.outcome for verdict in inbox.put([batch]) + inbox.put([batch])]
+    ...     [status.outcome for status in inbox.put([batch]) + inbox.put([batch])]
     ...     drain = inbox.drain("visits", lambda arrived: arrived + 10, by=20)
     ...     again = inbox.drain("visits", lambda arrived: arrived + 10, by=20)
     ...     drain.bodies, again.digest == drain.digest
@@ -187,7 +188,7 @@ class Inbox(Closing):
     def find(self, stream: str, id: str, digest: bytes) -> BatchStatus | None:
         """Return "known" for an accepted batch, "other" for another digest, None for a new id."""
         with self._database.transaction(write=False) as connection:
-            return self._known_verdict(connection, self._stream(connection, stream), id, digest)
+            return self._status_if_known(connection, self._stream(connection, stream), id, digest)
 
     def put(self, batches: Sequence[Batch]) -> list[BatchStatus]:
         """Store batches in one transaction; return for each whether it is accepted or why not.
@@ -195,89 +196,53 @@ class Inbox(Closing):
         Raises:
             StateError: the state cannot be used, or is an old copy; no batch is kept.
         """
-        verdicts: list[BatchStatus] = []
+        statuses: list[BatchStatus] = []
         with self._taking_in(batch.stream for batch in batches) as connection:
             entered: list[tuple[int, Batch]] = []
+            filled = self._filled_sums(connection, batches)
             is_closed: dict[int, bool] = {}
-            filled = self._held_parts(connection, batches)
-            added = dict[_Place, float]()
-            over: dict[int, int] = {}
             for batch in batches:
                 stream = self._stream(connection, batch.stream)
-                verdict = self._known_verdict(connection, stream, batch.id, batch.digest)
                 if stream not in is_closed:
                     is_closed[stream] = self._is_closed(connection, stream)
-                if verdict is None and is_closed[stream]:
-                    verdict = BatchStatus("closed", {})
-                parts = {(stream, step): part for step, part in _parts(batch).items()}
-                if verdict is None and any(
-                    filled.get(place, 0.0) + part > MOST_SENT for place, part in parts.items()
-                ):
-                    verdict = BatchStatus("full", {})
-                if (
-                    verdict is None
-                    and not connection.execute(
-                        _ENTER,
-                        stream=stream,
-                        batch=batch.id,
-                        digest=batch.digest,
-                        arrived=batch.arrived,
-                        answer=json.dumps(batch.answer),
-                    ).rowcount
-                ):
-                    verdict = self._known_verdict(connection, stream, batch.id, batch.digest)
-                if verdict is not None:
-                    verdicts.append(verdict)
-                    continue
-                entered.append((stream, batch))
-                over[stream] = max(batch.over, over.get(stream, 0))
-                for place, part in parts.items():
-                    added[place] = filled[place] = filled.get(place, 0.0) + part
-                verdicts.append(BatchStatus("accepted", batch.answer))
+                status = self._status_if_known(connection, stream, batch.id, batch.digest)
+                if status is None and is_closed[stream]:
+                    status = BatchStatus("closed", {})
+                if status is None and not filled.has_room_for(stream, batch):
+                    status = BatchStatus("full", {})
+                if status is None and not _enter(connection, stream, batch):
+                    # Another server has entered a batch with this id meanwhile.
+                    status = self._status_if_known(connection, stream, batch.id, batch.digest)
+                if status is None:
+                    entered.append((stream, batch))
+                    filled.add(stream, batch)
+                    status = BatchStatus("accepted", batch.answer)
+                statuses.append(status)
             if entered:
-                rows = (_waits(stream, batch) for stream, batch in entered)
+                rows = [_waiting_row(stream, batch) for stream, batch in entered]
                 connection.insert("counton_inbox_waiting", *rows)
-                self._hold(connection, added, over)
-        return verdicts
+                filled.store(connection)
+        return statuses
 
-    def _held_parts(self, connection: Connection, batches: Sequence[Batch]) -> dict[_Place, float]:
-        """Return the used fraction of the largest sums, by stream and window; lock the streams."""
-        steps_by_stream: dict[int, set[int]] = {}
+    def _filled_sums(self, connection: Connection, batches: Sequence[Batch]) -> _FilledSums:
+        """Return how far the sums are filled to which batches add; lock their streams."""
+        windows_by_stream: dict[int, set[int]] = {}
         for batch in batches:
-            if parts := _parts(batch):
-                steps_by_stream.setdefault(self._stream(connection, batch.stream), set()).update(
-                    parts
-                )
-        filled = dict[_Place, float]()
+            shares = _shares_by_window(batch)
+            if shares:
+                stream = self._stream(connection, batch.stream)
+                windows_by_stream.setdefault(stream, set()).update(shares)
+        filled = _FilledSums()
         sql = (
             "SELECT step, part FROM counton_inbox_parts WHERE stream_id = :stream"
             " AND step BETWEEN :first AND :last"
         )
-        for stream, steps in sorted(steps_by_stream.items()):
-            connection.lock(_HOLDING, stream)  # no two servers may add at once
-            rows = connection.rows(sql, stream=stream, first=min(steps), last=max(steps))
-            filled |= {(stream, step): part for step, part in rows}
+        for stream, windows in sorted(windows_by_stream.items()):
+            connection.lock(_FILLING, stream)  # no two servers may add at once
+            rows = connection.rows(sql, stream=stream, first=min(windows), last=max(windows))
+            for window, share in rows:
+                filled.shares[stream, window] = share
         return filled
-
-    def _hold(
-        self, connection: Connection, filled: Mapping[_Place, float], over: Mapping[int, int]
-    ) -> None:
-        """Store the used fractions; delete those before window ``over[row id]``, which are
-        released.
-        """
-        for (stream, step), part in filled.items():
-            connection.execute(
-                "INSERT INTO counton_inbox_parts (stream_id, step, part)"
-                " VALUES (:stream, :step, :part)"
-                " ON CONFLICT (stream_id, step) DO UPDATE SET part = excluded.part",
-                stream=stream,
-                step=step,
-                part=part,
-            )
-        delete_sql = "DELETE FROM counton_inbox_parts WHERE stream_id = :stream AND step > 0"
-        for stream, step in over.items():
-            if step > 1:
-                connection.execute(f"{delete_sql} AND step < :step", stream=stream, step=step)
 
     @contextmanager
     def _taking_in(self, streams: Iterable[str]) -> Iterator[Connection]:
@@ -325,12 +290,12 @@ class Inbox(Closing):
             rows = [_undamaged(row, mine["stream"]) for row in stored]
         return InboxDrain(
             stream,
-            int(number),
-            _digest(row.digest for row in rows),
-            tuple(int(row.id) for row in rows),
-            tuple(Private(bytes(row.body)) for row in rows),
-            min(int(row.arrived) for row in rows),
-            max(int(row.arrived) for row in rows),
+            number=int(number),
+            digest=_digest(row.digest for row in rows),
+            batches=tuple(int(row.id) for row in rows),
+            bodies=tuple(Private(bytes(row.body)) for row in rows),
+            first=min(int(row.arrived) for row in rows),
+            last=max(int(row.arrived) for row in rows),
         )
 
     def close_stream(self, stream: str) -> bool:
@@ -388,7 +353,8 @@ class Inbox(Closing):
             if stream is not None:
                 sql += " WHERE stream_id = :stream"
                 of["stream"] = self._stream(connection, stream)
-            return Load(*(int(number or 0) for number in connection.first(sql, **of)))
+            batches, rows, n_bytes = connection.first(sql, **of)
+            return Load(batches=int(batches), rows=int(rows or 0), bytes=int(n_bytes or 0))
 
     def part_filled(self, stream: str) -> float:
         """Return the fraction that batches fill, of the fullest window. Only for the operator."""
@@ -403,7 +369,7 @@ class Inbox(Closing):
             sql = "DELETE FROM counton_inbox_batches WHERE arrived < :before"
             return int(connection.execute(sql, before=before).rowcount)
 
-    def _known_verdict(
+    def _status_if_known(
         self, connection: Connection, stream: int, id: str, digest: bytes
     ) -> BatchStatus | None:
         row = connection.first(_BATCH, stream=stream, batch=id)
@@ -446,15 +412,75 @@ _DRAINING = schema.APPLICATION_ID + 3
 #: Lock of PostgreSQL that all who commit batches share, and that closing a stream takes alone.
 _CLOSING = schema.APPLICATION_ID + 4
 #: Lock of PostgreSQL, one for each stream, under which streams are filled.
-_HOLDING = (schema.APPLICATION_ID + 5) % 2**31
+_FILLING = (schema.APPLICATION_ID + 5) % 2**31
 
 
 #: Row id of a stream, and the number of a window; 0 stands for all windows together.
-_Place = tuple[int, int]
+_StreamWindow = tuple[int, int]
 
 
-def _parts(batch: Batch) -> Mapping[int, float]:
-    return {} if batch.parts is None else reveal(batch.parts)
+class _FilledSums:
+    """How far the largest sums of some streams are filled, while batches are put into the inbox.
+
+    Attributes:
+        shares: the filled part of the largest sums, as a fraction, by stream and window.
+        changed: those windows to which accepted batches have added.
+        first_open_window: number of the first window that still takes rows, by stream.
+    """
+
+    def __init__(self) -> None:
+        self.shares: dict[_StreamWindow, float] = {}
+        self.changed: set[_StreamWindow] = set()
+        self.first_open_window: dict[int, int] = {}
+
+    def has_room_for(self, stream: int, batch: Batch) -> bool:
+        """Return whether a batch may still be added in all its windows."""
+        return not any(
+            self.shares.get((stream, window), 0.0) + share > MOST_SENT
+            for window, share in _shares_by_window(batch).items()
+        )
+
+    def add(self, stream: int, batch: Batch) -> None:
+        """Add what an accepted batch fills."""
+        first_open = self.first_open_window.get(stream, 0)
+        self.first_open_window[stream] = max(batch.first_open_window, first_open)
+        for window, share in _shares_by_window(batch).items():
+            key = (stream, window)
+            self.shares[key] = self.shares.get(key, 0.0) + share
+            self.changed.add(key)
+
+    def store(self, connection: Connection) -> None:
+        """Store the changed shares; delete those of released windows."""
+        for stream, window in sorted(self.changed):
+            connection.execute(
+                "INSERT INTO counton_inbox_parts (stream_id, step, part)"
+                " VALUES (:stream, :step, :part)"
+                " ON CONFLICT (stream_id, step) DO UPDATE SET part = excluded.part",
+                stream=stream,
+                step=window,
+                part=self.shares[stream, window],
+            )
+        delete_sql = "DELETE FROM counton_inbox_parts WHERE stream_id = :stream AND step > 0"
+        for stream, window in self.first_open_window.items():
+            if window > 1:
+                connection.execute(f"{delete_sql} AND step < :step", stream=stream, step=window)
+
+
+def _shares_by_window(batch: Batch) -> Mapping[int, float]:
+    return {} if batch.shares is None else reveal(batch.shares)
+
+
+def _enter(connection: Connection, stream: int, batch: Batch) -> bool:
+    """Enter the id of a batch; return False if the stream has a batch with this id."""
+    result = connection.execute(
+        _ENTER,
+        stream=stream,
+        batch=batch.id,
+        digest=batch.digest,
+        arrived=batch.arrived,
+        answer=json.dumps(batch.answer),
+    )
+    return bool(result.rowcount)
 
 
 def _digest(batches: Iterable[bytes]) -> bytes:
@@ -468,7 +494,7 @@ def _taken_by_another(drain: InboxDrain) -> ConcurrentWriterError:
     )
 
 
-def _waits(stream: int, batch: Batch) -> dict[str, object]:
+def _waiting_row(stream: int, batch: Batch) -> dict[str, object]:
     # Of contents, id and arrival: rows resent after a deletion count anew.
     entry = batch.arrived.to_bytes(8, "big", signed=True) + len(batch.id).to_bytes(4, "big")
     row = {
