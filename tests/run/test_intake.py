@@ -103,7 +103,12 @@ def test_bounds_of_sums_are_of_all_that_waits(events: list[Event], released: int
 
 def seen(intake: PlannedSteps, steps: range) -> Kept:
     """What is kept of windows once some steps are released, all that are."""
-    return intake.totals_by_window(steps, is_first=True, is_last=True)
+    return by_window(intake.totals_by_window(steps, is_first=True, is_last=True))
+
+
+def by_window(totals: WindowTotals) -> Kept:
+    """Return totals of windows as a dictionary."""
+    return dict(zip(totals.steps.tolist(), totals.totals, strict=True))
 
 
 def inputs_of(
@@ -130,7 +135,7 @@ def inputs_of(
             inputs[steps.start - 1 : steps.stop - 1] = intake.values(steps)
             first = start == released + 1
             last = steps.stop == intake.span.target + 1
-            kept |= intake.totals_by_window(steps, is_first=first, is_last=last)
+            kept |= by_window(intake.totals_by_window(steps, is_first=first, is_last=last))
         released = intake.span.target
     return inputs
 

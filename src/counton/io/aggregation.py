@@ -577,7 +577,7 @@ def sum_rows(
             quarantined=quarantined,
             moments=sums["us"].to_numpy()[: within.stop],
             within=int(sums["rows"][within].sum()),
-            windows_with_rows=np.unique(windows[within]),
+            windows_with_rows=_without_repeats(windows[within]),
         )
     )
 
@@ -600,6 +600,17 @@ def _largest_magnitude(
     """Return the largest magnitude of a sum that counts; 0 if there is none."""
     columns = (decoded[name].to_numpy()[is_counted] for name in magnitudes)
     return float(max((column.max(initial=0) for column in columns), default=0.0))
+
+
+def _without_repeats(ascending: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the different numbers among ascending ones. `numpy.unique` would look for their order.
+
+    >>> _without_repeats(np.array([1, 1, 4])).tolist()
+    [1, 4]
+    """
+    is_first = np.ones(len(ascending), bool)
+    is_first[1:] = ascending[1:] != ascending[:-1]
+    return ascending[is_first]
 
 
 def _within_windows(decoded: pl.DataFrame, mapping: RowMapping) -> slice:

@@ -14,6 +14,7 @@ from counton.base.exact import name_alone
 if TYPE_CHECKING:
     from counton.state.dedup import DigestChange
     from counton.state.input_sums import InputSums
+    from counton.state.journal import WindowTotals
 
 
 @name_alone
@@ -61,8 +62,9 @@ class CommitInput(NamedTuple):
         inputs: totals of new steps, shape ``(n, *shape)``, int64 in multiples of the stream's
             resolution; None releases nothing.
         totals_by_window: by number of a window (from 1), totals of its rows, as integers. They
-            replace the stored totals. A run gives an array of the shape ``(2, measures, sums)``:
-            first what was seen of each sum, then what was counted (see
+            replace the stored totals. A run gives the totals of all windows in one array, because
+            a million single arrays take seconds. Its shape for each window is
+            ``(2, measures, sums)``: first what was seen of each sum, then what was counted (see
             `counton.run.counting.step_inputs`). Other callers may give arrays of any shape, which
             the state keeps and returns.
         sources: digests of the input files whose rows this commit counts; a file counted before is
@@ -78,7 +80,7 @@ class CommitInput(NamedTuple):
     """
 
     inputs: NDArray[np.int64] | None = None
-    totals_by_window: Mapping[int, ArrayLike] = MappingProxyType({})
+    totals_by_window: Mapping[int, ArrayLike] | WindowTotals = MappingProxyType({})
     sources: Sequence[str] = ()
     remembered: DigestChange | None = None
     labels: tuple[int, Sequence[str]] | None = None

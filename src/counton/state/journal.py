@@ -389,13 +389,14 @@ def first_other(stored: bytes, start: int, current: bytes) -> int | None:
     return start + int(np.argmax((old != new).any(axis=1)))
 
 
+@name_alone
 class WindowTotals(NamedTuple):
     """Exact totals of the rows read so far in some windows of a stream. The totals of each window
-    are an array, of the same shape for all of them.
+    are an array, of the same shape for all of them. Secret.
 
     Attributes:
-        steps: numbers of the windows, ascending.
-        totals: shape ``(len(steps), *shape)``, in the narrowest type of integers that fits.
+        steps: numbers of the windows, from 1, ascending.
+        totals: shape ``(len(steps), *shape)``, in the narrowest type of signed integers that fits.
     """
 
     steps: NDArray[np.int64]
@@ -445,12 +446,33 @@ class WindowTotals(NamedTuple):
 
 
 def write_observed(
-    connection: Connection, rows: AuthenticatedRows, observed: Mapping[int, ArrayLike], at: int
+    connection: Connection,
+    rows: AuthenticatedRows,
+    observed: Mapping[int, ArrayLike] | WindowTotals,
+    at: int,
 ) -> None:
     """Replace the stored totals of windows, in a transaction that begins at step ``at``.
 
     Steps that the transaction releases count all rows read in windows up to the last of them. One
     database row holds totals of one array shape.
+    """
+    by_shape = [observed] if isinstance(observed, WindowTotals) else _stacked(observed)
+    for seen in by_shape:
+        shape = json.dumps(seen.totals.shape[1:])
+        _forget_other_shapes(connection, rows, seen, shape)
+        for first, block in seen.blocks():
+            address = (first, shape)
+            if address in rows:
+                block = WindowTotals.of_row(rows.read(connection, address)).replace(block)
+                rows.delete(connection, address)
+            rows.insert(connection, [block.row(first, at, shape)])
+
+
+def _stacked(observed: Mapping[int, ArrayLike]) -> list[WindowTotals]:
+    """Return totals by window as one array for each shape.
+
+    Raises:
+        InvalidInputError: a window is below 1, or its totals are no integers within int64.
     """
     by_shape: dict[tuple[int, ...], tuple[list[int], list[NDArray[Any]]]] = {}
     for step, totals in sorted(observed.items()):
@@ -465,18 +487,14 @@ def write_observed(
         steps, arrays = by_shape.setdefault(array.shape, ([], []))
         steps.append(int(step))
         arrays.append(array)
-    for sizes, (steps, arrays) in by_shape.items():
-        shape = json.dumps(sizes)
+    return [
         # No copy of a single window's totals.
-        totals = arrays[0][None] if len(arrays) == 1 else np.array(arrays, np.int64)
-        seen = WindowTotals(np.array(steps, np.int64), totals)
-        _forget_other_shapes(connection, rows, seen, shape)
-        for first, block in seen.blocks():
-            address = (first, shape)
-            if address in rows:
-                block = WindowTotals.of_row(rows.read(connection, address)).replace(block)
-                rows.delete(connection, address)
-            rows.insert(connection, [block.row(first, at, shape)])
+        WindowTotals(
+            np.array(steps, np.int64),
+            arrays[0][None] if len(arrays) == 1 else np.array(arrays, np.int64),
+        )
+        for steps, arrays in by_shape.values()
+    ]
 
 
 def _is_plain(totals: ArrayLike) -> TypeIs[NDArray[Any]]:

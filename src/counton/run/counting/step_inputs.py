@@ -36,6 +36,7 @@ from counton.run.counting.operator_counts import OperatorCounts
 from counton.run.counting.seen_rows import RowsOfRun
 from counton.run.rows.kept_sums import ReadSums
 from counton.state.commit_input import CommitInput, LateRowStats
+from counton.state.journal import WindowTotals
 from counton.windowing.lazy_polars import polars as pl
 
 #: Largest number of values that one transaction releases, if the rows can be given again.
@@ -216,25 +217,25 @@ class PlannedSteps:
         np.add.at(sums, (step_of_row - steps.start, version, due["cell"].to_numpy()), amounts)
         return sums
 
-    def totals_by_window(
-        self, steps: range, *, is_first: bool, is_last: bool
-    ) -> dict[int, NDArray[np.int64]]:
+    def totals_by_window(self, steps: range, *, is_first: bool, is_last: bool) -> WindowTotals:
         """Return the totals to keep, by window, once these steps are released.
 
-        An array has the shape ``(2, measures, sums)``: what is seen, then what is counted; its type
-        is the narrowest that holds them. The first steps also count late rows; after the last ones
-        rows of later windows stay uncounted.
+        Those of a window have the shape ``(2, measures, sums)``: what is seen, then what is
+        counted; their type is the narrowest that holds them. The first steps also count late rows;
+        after the last ones rows of later windows stay uncounted.
         """
         begin = 0 if is_first else steps.start
         end = np.inf if is_last else steps.stop
         windows = self.changed[(begin <= self.changed) & (self.changed < end)]
+        measures = self.measurement.kept
         if not windows.size:
-            return {}
+            return WindowTotals(
+                windows, np.zeros((0, 2, len(measures), self.measurement.sums), np.int64)
+            )
         totals = self.totals.filter(_window.is_between(int(windows[0]), int(windows[-1])))
         totals = totals.filter(_window.is_in(windows))
         window_index = np.searchsorted(windows, totals["window"].to_numpy())
         cell = totals["cell"].to_numpy()
-        measures = self.measurement.kept
         arrays = np.zeros(
             (len(windows), 2, len(measures), self.measurement.sums), _narrowest(totals, measures)
         )
@@ -247,7 +248,7 @@ class PlannedSteps:
             )
             arrays[window_index, 0, number, cell] = after["seen"].to_numpy()
             arrays[window_index, 1, number, cell] = after["counted"].to_numpy()
-        return dict(zip(windows.tolist(), arrays, strict=True))
+        return WindowTotals(windows, arrays)
 
     def added_sums(self, *, one_step_alone: bool) -> AddedSums:
         """Return bounds on what the rows add to exact sums.

@@ -242,7 +242,13 @@ def _write_parquet(rows: pl.LazyFrame, name: str, metadata: Mapping[str, str]) -
     if metadata and sum(map(len, metadata.values())) <= _MOST_IN_SCHEMA:
         of_schema = {ATTRS: json.dumps(metadata)}
     schema = with_metadata(rows.collect_schema(), of_schema)
-    rows.sink_parquet(name, metadata=dict(metadata), arrow_schema=schema)
+    rows.sink_parquet(
+        name,
+        # Noisy numbers hardly compress: a higher level takes longer and makes no smaller file.
+        compression_level=1,
+        metadata=dict(metadata),
+        arrow_schema=schema,
+    )
 
 
 def _times_as_text(table: pl.LazyFrame) -> pl.LazyFrame:
