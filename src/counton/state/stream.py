@@ -246,26 +246,34 @@ class Stream(JournalReader, Closing):
                 database = Database(address_or_database, create=True)
             with ExitStack() as unless_made:
                 unless_made.callback(database.close)
-                with database.transaction(write=True) as connection:
-                    guard = RollbackGuard(database, connection, rollback_guard)
-                    guard.keep(connection)
-                    ledger_rows.lock(connection)
-                    stream_rows.refuse_existing_stream(connection, database, name)
-                    # This precedes the first release, and no noise depends on the name of a unit.
-                    counter.design = stream_rows.with_unit(
-                        ledger_rows.spent_units_in(connection),
-                        counter.design,
-                        ledger_rows.defining_options_in(stored_facts.values()),
-                    )
-                    row = stream_rows.insert_stream(
-                        connection, database, counter, noise_key, stored_facts
-                    )
-                contents = AuthenticatedContents.empty(row.id, bytes(row.seal))
-                stream = cls(
-                    database, row, stored_facts.values(), noise_key, guard, counter, contents
-                )
+                stream = cls._enter(database, counter, noise_key, stored_facts, rollback_guard)
                 unless_made.pop_all()
                 return stream
+
+    @classmethod
+    def _enter(
+        cls,
+        database: Database,
+        counter: Counter,
+        key: Key,
+        stored_facts: stream_rows.PublicFacts,
+        rollback_guard: str | os.PathLike[str] | None,
+    ) -> Stream:
+        """Enter a new stream in a state and its ledger, in one transaction; see `create`."""
+        with database.transaction(write=True) as connection:
+            guard = RollbackGuard(database, connection, rollback_guard)
+            guard.keep(connection)
+            ledger_rows.lock(connection)
+            stream_rows.refuse_existing_stream(connection, database, counter.design.name)
+            # This precedes the first release, and no noise depends on the name of a unit.
+            counter.design = stream_rows.with_unit(
+                ledger_rows.spent_units_in(connection),
+                counter.design,
+                ledger_rows.defining_options_in(stored_facts.values()),
+            )
+            row = stream_rows.insert_stream(connection, database, counter, key, stored_facts)
+        contents = AuthenticatedContents.empty(row.id, bytes(row.seal))
+        return cls(database, row, stored_facts.values(), key, guard, counter, contents)
 
     @classmethod
     def open(

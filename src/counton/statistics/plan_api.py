@@ -130,15 +130,7 @@ def plan(
     >>> enough.guarantee, enough.best.errors.halfwidth(365) <= 20
     (ZCDP(rho=0.0...), True)
     """
-    if of is None and batched:
-        raise InvalidInputError(
-            "batched is for a statistic, and none is given: give of, such as of=Distinct(), or "
-            "leave batched out"
-        )
-    if series not in RELEASE_FORMS:
-        raise InvalidInputError(
-            f"{param('series', series)} is not possible; give cumulative, per-window or both"
-        )
+    _check_what_is_planned(of, contribution, shape, batched=batched, series=series)
     options: StreamOptions = {
         "metric": metric,
         "strategies": [strategies] if isinstance(strategies, str) else strategies,
@@ -150,8 +142,6 @@ def plan(
     }
     if workload is not None:
         options["workload"] = _checked_workload(workload, series, of)
-    if of is not None:
-        _check_statistic(of, contribution, shape)
     request = _StatisticPlanRequest(
         horizon=horizon,
         contribution=contribution,
@@ -166,11 +156,7 @@ def plan(
         )
         # Plans refuse a guarantee that is not stated.
         return request.plan(cast("Guarantee", one_guarantee(guarantee, epsilon, delta, rho)))
-    if one_guarantee(guarantee, epsilon, None, rho) is not None:
-        raise InvalidInputError(
-            f"{param('margin_of_error')} finds the privacy loss, but a guarantee is given too: "
-            "leave one of them out"
-        )
+    _refuse_guarantee_beside_accuracy(one_guarantee(guarantee, epsilon, None, rho))
     return _plan_accuracy(
         request,
         margin_of_error=margin_of_error,
@@ -229,6 +215,37 @@ class _StatisticPlanRequest(NamedTuple):
         options = self.options.copy()
         options["compare"] = False
         return self._replace(options=options)
+
+
+def _check_what_is_planned(
+    of: Statistic | None,
+    contribution: ContributionBound | None,
+    shape: Sequence[int],
+    *,
+    batched: bool,
+    series: str,
+) -> None:
+    """Refuse a series that no plan has, and arguments that do not fit the statistic."""
+    if of is None and batched:
+        raise InvalidInputError(
+            "batched is for a statistic, and none is given: give of, such as of=Distinct(), or "
+            "leave batched out"
+        )
+    if series not in RELEASE_FORMS:
+        raise InvalidInputError(
+            f"{param('series', series)} is not possible; give cumulative, per-window or both"
+        )
+    if of is not None:
+        _check_statistic(of, contribution, shape)
+
+
+def _refuse_guarantee_beside_accuracy(guarantee: Guarantee | None) -> None:
+    """Refuse a guarantee for a plan that finds the least one."""
+    if guarantee is not None:
+        raise InvalidInputError(
+            f"{param('margin_of_error')} finds the privacy loss, but a guarantee is given too: "
+            "leave one of them out"
+        )
 
 
 def _check_statistic(
