@@ -23,11 +23,12 @@ from counton.privacy.unit_changes import EventsPerStep, PatternOverSteps
 from counton.strategies import StreamStrategy
 from counton.strategies.participation import pattern_sensitivity, sensitivities
 
-#: Below the first number of steps (of versions of windows, where windows are revised), no level has
-#: more nodes than noise has addresses. The indices of nodes that releases use exceed those of the
-#: last step's own nodes by less than the second number.
-_FEW_NODES = 2**28
-_RESERVED_ROWS = 2**20
+#: Below this number of steps (of versions of windows, where windows are revised), no level has more
+#: nodes than noise has addresses.
+_STEPS_WITH_ADDRESSES = 2**28
+#: By less than this number, the indices of nodes that releases use exceed those of the last step's
+#: own nodes.
+_FURTHER_NODES = 2**20
 
 
 def sensitivity_of(
@@ -189,11 +190,11 @@ def check_addresses(strategy: StreamStrategy, shape: tuple[int, ...]) -> None:
     """Refuse a stream of several cells with more nodes than the noise has addresses."""
     if not shape or strategy.horizon is None:
         return
-    if strategy.horizon * strategy.facts.versions < _FEW_NODES:
+    if strategy.horizon * strategy.facts.versions < _STEPS_WITH_ADDRESSES:
         return
     steps = range(strategy.horizon - 3, strategy.horizon + 1)
     last = max(node.index for step in steps for node in strategy.column(step))
-    if last >= ROWS_LIMIT - _RESERVED_ROWS:
+    if last >= ROWS_LIMIT - _FURTHER_NODES:
         raise InvalidInputError(
             f"{strategy!r} would measure {last + 1:,} partial sums for each of "
             f"{math.prod(shape):,} cells, but with several cells at most {ROWS_LIMIT:,} are "
