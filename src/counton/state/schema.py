@@ -1,16 +1,21 @@
 """Tables of a state database. Rows marked secret hold exact data or what reveals it.
 
 Names of tables, columns and JSON keys stay as they were, so that states can be read. The code uses
-these words for them:
+these words for them, where they differ. Keys of JSON follow their column, after a colon:
 
 ======================================  ========================================================
 in the database                         in the code
 ======================================  ========================================================
 ``terms``                               design (`Design`)
+``terms``: ``law``, ``counters``        ``Design.distribution``, ``Design.noise_guarantee``
 ``details``                             public facts (`stream_rows.PublicFacts`)
-``details``: ``what``, ``record``       statistic, and the options that define the stream
-``details``: ``marks``                  notes (public notes on windows)
+``details``: ``what``                   name of the statistic (``StreamSpec.job.statistic``)
+``details``: ``record``                 options that define the stream (``StreamSpec.job``)
+``details``: ``groups``                 declared groups (``StreamTerms.groups``)
+``details``: ``discovery``              ``StreamSpec.cells``
+``details``: ``marks``                  notes on windows (``StreamSpec.notes``)
 ``details``: ``ended``                  ``StreamSpec.closed_at_step``
+``arrived``, ``late``                   late-row statistics (`commit_input.LateRowStats`)
 ``seal``                                MAC (`stream_rows.mac_of`)
 ``witness``                             rollback guard (`rollback_guard`)
 ``counton_marks``, ``marks``            keyed digests of users and ids (`dedup`)

@@ -69,7 +69,8 @@ _LONGEST_VALUE = 60
 
 
 #: Public facts that may change at any time without the stream's key, and the attributes of
-#: `StreamSpec` that have them. The MAC of a stream does not cover them.
+#: `StreamSpec` that have them. The MAC of a stream does not cover them. A table in
+#: `counton.state.schema` has all stored names that differ from those of the code.
 _PUBLIC_NOTES = {"marks": "notes", "ended": "closed_at_step", "withdrawn": "withdrawn"}
 #: Those that a run in progress takes over. The end of the stream is not one of them: it stops the
 #: run (`OpenedState.open_writer`).
