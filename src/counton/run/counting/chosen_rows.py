@@ -368,8 +368,7 @@ class RowChoice:
         if isinstance(self.terms.recognition, SnapshotRecognition):
             reported = self._reported_windows()
             is_news = pl.col("window").is_between(reported.start, reported.stop, closed="left")
-            new = new.filter(is_news)
-            chosen = chosen.filter(is_news)
+            return int(new.select(is_news.sum()).item() - chosen.select(is_news.sum()).item())
         return new.height - chosen.height
 
     def _slots_afterwards(self, slots: Slots, chosen: pl.DataFrame) -> pl.DataFrame:

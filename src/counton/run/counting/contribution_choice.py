@@ -15,10 +15,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from counton.base.arrays import Integers, extremes
 from counton.run.spec.terms import DistinctUser, PrivacyUnit, User
 from counton.statistics.accumulator_statistic import RankDigit
 from counton.windowing.lazy_polars import polars as pl
@@ -67,26 +69,149 @@ def in_order(rows: pl.DataFrame, groups: Sequence[str]) -> pl.DataFrame:
     Args:
         groups: names of all groups, by their places.
     """
+    return rows[_counting_order(rows, groups).rows]
+
+
+class _CountingOrder(NamedTuple):
+    """The order of `in_order`.
+
+    Attributes:
+        rows: numbers of the rows.
+        begins_unit: whether each of these rows is the first one of its unit.
+    """
+
+    rows: Integers
+    begins_unit: NDArray[np.bool_]
+
+
+def _places(begins: NDArray[np.bool_]) -> Integers:
+    """Return the place, from 0 on, of each row in its unit, given whether it is the first one."""
+    firsts = np.flatnonzero(begins)
+    lengths = np.diff(firsts, append=len(begins))
+    return np.arange(len(begins)) - np.repeat(firsts, lengths)
+
+
+def _counting_order(rows: pl.DataFrame, groups: Sequence[str]) -> _CountingOrder:
+    """Return the order of `in_order`.
+
+    Sorts of single integers, which hold the number of their row, are faster than a sort by several
+    columns. They give the order of most rows, because most rows of a user have times of their own.
+    """
+    order = None
+    if "user" in rows.columns and rows.height:
+        order = _order_by_users_and_times(rows, groups)
+    if order is not None:
+        return order
+    numbers = _order_by_all(rows, groups)
+    return _CountingOrder(numbers, _begins_unit(rows[numbers]))
+
+
+def _order_by_users_and_times(rows: pl.DataFrame, groups: Sequence[str]) -> _CountingOrder | None:
+    """Return the order of `in_order`; None if users and times cannot be sorted one by one.
+
+    The first bits of two digests may be equal. Where clocks are set back, a later time may belong
+    to an earlier period.
+    """
+    times = rows["us"].to_numpy()
+    by_time = _order_by_integers([times])
+    if by_time is None:
+        by_time = np.argsort(times, kind="stable")
+    users = rows["user"].to_numpy()[by_time]
+    by_user = _order_by_first_bits(users)
+    users = users[by_user]
+    order = by_time[by_user]
+    begins_unit = np.ones(len(order), bool)
+    np.not_equal(users[1:], users[:-1], out=begins_unit[1:])
+    is_in_order = users[1:] >= users[:-1]
+    periods = rows["period"].to_numpy()
+    if periods.min() != periods.max():
+        periods = periods[order]
+        is_in_order &= begins_unit[1:] | (periods[1:] >= periods[:-1])
+        begins_unit[1:] |= periods[1:] != periods[:-1]
+    if not is_in_order.all():
+        return None
+    times = times[order]
+    is_tied = ~begins_unit[1:] & (times[1:] == times[:-1])
+    if is_tied.any():
+        _decide_ties(rows, order, is_tied, groups)
+    return _CountingOrder(order, begins_unit)
+
+
+def _decide_ties(
+    rows: pl.DataFrame, order: Integers, is_tied: NDArray[np.bool_], groups: Sequence[str]
+) -> None:
+    """Put rows of one unit and time in the order of their groups, values and ids.
+
+    Args:
+        rows: the rows.
+        order: numbers of rows, by units and times; changed in place.
+        is_tied: whether each of these rows but the first has the unit and time of the one before.
+        groups: names of all groups, by their places.
+    """
+    begins_tie = np.concatenate([[True], ~is_tied])
+    ends_tie = np.concatenate([~is_tied, [True]])
+    places = np.flatnonzero(~(begins_tie & ends_tie))
+    numbers = order[places]
+    tied = rows[numbers]
+    decided = None
+    if "id" not in tied.columns:
+        number_of_tie = np.cumsum(begins_tie[places])
+        ranks = _ranks_of_groups(tied, groups).to_numpy().astype(np.int64)
+        decided = _order_by_integers([number_of_tie, ranks, tied["total"].to_numpy()])
+    if decided is None:
+        decided = _order_by_all(tied, groups)
+    order[places] = numbers[decided]
+
+
+def _order_by_all(rows: pl.DataFrame, groups: Sequence[str]) -> Integers:
+    """Return the numbers of rows, sorted by each column that decides the order."""
+    numbered = rows.with_columns(rank_of_group=_ranks_of_groups(rows, groups)).with_row_index("row")
+    columns = [*UNIT_COLUMNS, "us", "rank_of_group", "total", "id"]
+    order = [name for name in columns if name in numbered.columns]
+    return numbered.sort(order, maintain_order=True)["row"].to_numpy().astype(np.int64)
+
+
+def _ranks_of_groups(rows: pl.DataFrame, groups: Sequence[str]) -> pl.Series:
+    """Return the rank of the name of each row's group among all names."""
     ranks = pl.Series(groups, dtype=pl.String).rank("ordinal")
-    order = [*UNIT_COLUMNS, "us", "rank_of_group", "total", "id"]
-    ranked = rows.with_columns(rank_of_group=pl.lit(ranks).gather(pl.col("group")))
-    if "user" in rows.columns:  # a sort by several columns is fast if the first is in order
-        ranked = ranked[_order_by_first_bits(ranked["user"])]
-    order = [name for name in order if name in ranked.columns]
-    return ranked.sort(order, maintain_order=True).drop("rank_of_group")
+    return ranks.gather(rows["group"])
 
 
-def _order_by_first_bits(digests: pl.Series) -> NDArray[np.uint64]:
-    """Return the numbers of rows in the order of the first bits of their digests, then of rows.
+def _order_by_integers(columns: Sequence[Integers]) -> Integers | None:
+    """Return the numbers of rows, sorted by columns of integers, and then by the numbers.
+
+    Returns:
+        None if a row's integers and its number together take more than 64 bits.
+    """
+    limits = [extremes(column) for column in columns]
+    widths = [(largest - least).bit_length() for least, largest in limits]
+    height = len(columns[0])
+    bits_of_row = height.bit_length()
+    if sum(widths) + bits_of_row > 64:
+        return None
+    keys = np.zeros(height, np.uint64)
+    for column, (least, _), width in zip(columns, limits, widths, strict=True):
+        keys <<= np.uint64(width)
+        keys |= (column - least).view(np.uint64)
+    keys <<= np.uint64(bits_of_row)
+    return _sorted_rows(keys, bits_of_row)
+
+
+def _order_by_first_bits(digests: NDArray[np.uint64]) -> Integers:
+    """Return the numbers of rows in the order of the first bits of their digests, then of rows."""
+    bits_of_row = len(digests).bit_length()
+    return _sorted_rows(digests & ~np.uint64(2**bits_of_row - 1), bits_of_row)
+
+
+def _sorted_rows(keys: NDArray[np.uint64], bits_of_row: int) -> Integers:
+    """Return the numbers of rows, sorted by keys whose last bits are 0, and then by the numbers.
 
     Each row's number stands in the last bits, so that one fast sort of integers gives the order.
     """
-    bits = len(digests).bit_length()
-    last_bits = np.uint64(2**bits - 1)
-    keys = digests.to_numpy() & ~last_bits
-    keys |= np.arange(len(digests), dtype=np.uint64)
+    keys |= np.arange(len(keys), dtype=np.uint64)
     keys.sort()
-    return keys & last_bits
+    keys &= np.uint64(2**bits_of_row - 1)
+    return keys.view(np.int64)
 
 
 def of_other_ids(rows: pl.DataFrame, counted_ids: pl.Series) -> pl.DataFrame:
@@ -134,7 +259,12 @@ def within_bound(
     """
     if not isinstance(privacy_unit, User | DistinctUser):
         return rows
-    candidates = in_order(rows, groups).with_columns(is_counted=pl.lit(value=False))
+    order = _counting_order(rows, groups)
+    if not counted.height:  # rows that are beyond a bound need not be put in order
+        most_rows = _most_rows_of_unit(privacy_unit)
+        if most_rows is not None:
+            return rows[order.rows[_places(order.begins_unit) < most_rows]]
+    candidates = rows[order.rows].with_columns(is_counted=pl.lit(value=False))
     if counted.height:
         units_with_new_rows = rows.select(UNIT_COLUMNS).unique()
         theirs = counted.join(units_with_new_rows, on=UNIT_COLUMNS, how="semi")
@@ -143,6 +273,19 @@ def within_bound(
         candidates = together.sort(UNIT_COLUMNS, maintain_order=True)
     chosen = _first_of_unit(candidates, privacy_unit)
     return chosen.filter(~pl.col("is_counted")).select(rows.columns)
+
+
+def _most_rows_of_unit(privacy_unit: User | DistinctUser) -> int | None:
+    """Return how many rows of a unit count, whatever their windows and groups; None if these
+    decide, too.
+    """
+    if isinstance(privacy_unit, DistinctUser) or privacy_unit.once_per_window:
+        return None
+    other_bounds = (
+        privacy_unit.max_contributions_per_window,
+        privacy_unit.max_contributions_per_group,
+    )
+    return privacy_unit.max_contributions if other_bounds == (None, None) else None
 
 
 def _first_of_unit(candidates: pl.DataFrame, privacy_unit: User | DistinctUser) -> pl.DataFrame:
@@ -170,16 +313,19 @@ def _first_of_unit(candidates: pl.DataFrame, privacy_unit: User | DistinctUser) 
 
 def _first(rows: pl.DataFrame, alike: Sequence[str], most: int) -> pl.DataFrame:
     """Return the first ``most`` of the rows that agree in some columns, and all counted ones."""
-    place = _place_in_unit(rows) if tuple(alike) == UNIT_COLUMNS else _place_among(alike)
+    of_units = tuple(alike) == UNIT_COLUMNS
+    place = pl.Series(_places(_begins_unit(rows))) if of_units else _place_among(alike)
     return rows.filter((place < most) | pl.col("is_counted"))
 
 
-def _place_in_unit(rows: pl.DataFrame) -> pl.Series:
-    """Return the place, from 0 on, of each row in its unit. The rows stand unit by unit."""
-    unit = pl.struct(UNIT_COLUMNS).rle_id().set_sorted()
-    first_of_unit = pl.col("row").min().over("unit")
-    numbered = rows.select(UNIT_COLUMNS).with_row_index("row").with_columns(unit=unit)
-    return numbered.select(pl.col("row") - first_of_unit).to_series()
+def _begins_unit(rows: pl.DataFrame) -> NDArray[np.bool_]:
+    """Return whether each row is the first one of its unit. The rows stand unit by unit."""
+    begins = np.ones(rows.height, bool)
+    begins[1:] = False
+    for column in rows.select(name for name in UNIT_COLUMNS if name in rows.columns):
+        cells = column.to_numpy()
+        begins[1:] |= cells[1:] != cells[:-1]
+    return begins
 
 
 def _in_first_groups(rows: pl.DataFrame, most: int) -> pl.DataFrame:
