@@ -736,3 +736,10 @@ def test_digests_of_columns_equal_digests_of_each_text() -> None:
     assert len(set(want.values())) == len(set(names)) + 1
     assert not set(_digests(secret, purpose + 1, texts)) & set(found)
     assert _digests(secret, purpose, texts[:0]).to_list() == []
+
+
+def test_whole_numbers_with_zeros_after_the_point_are_one_user() -> None:
+    names = pl.Series(["7", "7.0", "7.00", "7.5", "70", "v7.0"])
+    found = _digests(Secret.fresh(), PURPOSES["user"], names).to_list()
+    assert found[0] == found[1] == found[2]
+    assert len(set(found)) == 4

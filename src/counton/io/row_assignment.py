@@ -233,7 +233,7 @@ def assign_rows(
             cannot be counted (`counton.io.problem_codes`).
             ``group``: text. ``total``: 1, the value as a multiple of the resolution, or the code of
             `with_total`; with ``value_columns_without_rule`` there are ``part N`` instead.
-            ``user``, ``id`` (text) and ``sign``, if stated.
+            ``user``, ``id`` (text, of which `one_name` is the name) and ``sign``, if stated.
     """
     parts = [
         assign_part(input_part, mapping, watch, raw_labels=raw_labels)
@@ -323,12 +323,9 @@ def _time_column(read: _ReadColumns, mapping: RowMapping) -> pl.Expr:
 
 def _role_columns(read: _ReadColumns) -> dict[str, pl.Expr]:
     """Return the texts of groups, users and ids by role."""
-    texts = {
+    return {
         name: as_text(pl.col(column), read.types[column]) for name, column in read.roles.items()
     }
-    for name in texts.keys() & {"user", "id"}:
-        texts[name] = texts[name].map_batches(one_name, return_dtype=pl.String, is_elementwise=True)
-    return texts
 
 
 def _value_columns(read: _ReadColumns, input_part: InputPart) -> dict[str, pl.Expr]:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from counton.base.arrays import narrowest
 from counton.base.exact import name_alone
-from counton.io.row_assignment import LIKE_MISSING, RowMapping, values_choose_sum
+from counton.io.row_assignment import LIKE_MISSING, RowMapping, one_name, values_choose_sum
 from counton.run.counting.contribution_choice import ChoiceCounts
 from counton.state.dedup import Secret
 from counton.windowing.lazy_polars import polars as pl
@@ -231,7 +231,10 @@ def _digests(secret: Secret, purpose: int, names: pl.Series) -> pl.Series:
     digests = np.empty(len(names), np.uint64)
     for begin in range(0, len(names), _NAMES_AT_A_TIME):
         some = names.slice(begin, _NAMES_AT_A_TIME)
+        text = some.str.join("").item()
+        if ".0" in text:
+            some = one_name(some)
+            text = some.str.join("").item()
         lengths = some.str.len_bytes().to_numpy().astype(np.int64)
-        text = some.str.join("").item().encode()
-        digests[begin : begin + len(some)] = secret.digests(text, lengths, purpose)
+        digests[begin : begin + len(some)] = secret.digests(text.encode(), lengths, purpose)
     return pl.Series(digests, dtype=pl.UInt64)
