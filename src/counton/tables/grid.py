@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -328,34 +328,65 @@ def margins_strategies(
     # whose error falls most in relation to the growth of its weights is refined first.
     if equal:
         return tuple(_axis(cells, (1, 1)) for cells in shape)
-    steps = [_refinements(cells, norm) for cells in shape]
-    place = [0] * len(shape)
+    candidates = [_weights_by_error(cells, norm) for cells in shape]
+    chosen = [0] * len(shape)
     while True:
-        room = largest_weight // math.prod(
-            max(refined[at][1]) for refined, at in zip(steps, place, strict=True)
+        product = math.prod(
+            of_axis[number].largest for of_axis, number in zip(candidates, chosen, strict=True)
         )
-        gains = [
-            (  # the decrease of the error for the room it takes
-                math.log(refined[at][0] / refined[to][0])
-                / math.log(max(refined[to][1]) / max(refined[at][1])),
-                -axis,
-                to,
-            )
-            for axis, (refined, at) in enumerate(zip(steps, place, strict=True))
-            for to in range(at + 1, len(refined))
-            if max(refined[to][1]) <= room * max(refined[at][1])
+        room = largest_weight // product
+        refinements = [
+            _Refinement(_gain(of_axis[number], of_axis[later]), axis=axis, candidate=later)
+            for axis, (of_axis, number) in enumerate(zip(candidates, chosen, strict=True))
+            for later in range(number + 1, len(of_axis))
+            if of_axis[later].largest <= room * of_axis[number].largest
         ]
-        if not gains:
+        if not refinements:
             break
-        _, axis, to = max(gains)
-        place[-axis] = to
+        # Of several axes that gain the same, the first is refined, and as far as possible.
+        best = max(refinements, key=lambda it: (it.gain, -it.axis, it.candidate))
+        chosen[best.axis] = best.candidate
     return tuple(
-        _axis(cells, refined[at][1]) for cells, refined, at in zip(shape, steps, place, strict=True)
+        _axis(cells, of_axis[number].weights)
+        for cells, of_axis, number in zip(shape, candidates, chosen, strict=True)
     )
 
 
-#: Error, weight of a cell, and weight of the sum.
-_Weighed = tuple[float, tuple[int, int]]
+class _AxisWeights(NamedTuple):
+    """Candidate for the weights of one axis.
+
+    Attributes:
+        error: the summed error that `_error` returns for them.
+        cell: weight of each cell.
+        total: weight of the sum of all cells; 0: it is not measured.
+    """
+
+    error: float
+    cell: int
+    total: int
+
+    @property
+    def weights(self) -> tuple[int, int]:
+        """Weights of a cell and of the sum."""
+        return (self.cell, self.total)
+
+    @property
+    def largest(self) -> int:
+        """The larger of the two weights."""
+        return max(self.weights)
+
+
+class _Refinement(NamedTuple):
+    """Another candidate for the weights of one axis, and what it gains."""
+
+    gain: float
+    axis: int
+    candidate: int
+
+
+def _gain(present: _AxisWeights, later: _AxisWeights) -> float:
+    """Return the decrease of the error in relation to the growth of the weights, as logarithms."""
+    return math.log(present.error / later.error) / math.log(later.largest / present.largest)
 
 
 def _axis(cells: int, weights: tuple[int, int]) -> Nodes:
@@ -365,24 +396,27 @@ def _axis(cells: int, weights: tuple[int, int]) -> Nodes:
 
 
 @lru_cache(maxsize=64)
-def _refinements(cells: int, norm: Norm) -> list[_Weighed]:
-    """Return candidates (error, (weight of a cell, weight of the sum)) for one axis.
+def _weights_by_error(cells: int, norm: Norm) -> list[_AxisWeights]:
+    """Return candidates for the weights of one axis.
 
-    The error is that of `_error`. Later candidates have larger weights and smaller errors.
+    Later candidates have larger weights and smaller errors.
     """
     if cells == 1:
-        return [(1.0, (1, 1))]
+        return [_AxisWeights(1.0, cell=1, total=1)]
     # The best weight of the sum, relative to that of a cell. For Gaussian noise: with unit columns,
     # the summed variance is least if the eigenvalues of C^T C are proportional to the roots of
     # those of the workload's Gram matrix.
     best = _least_laplace(cells) if norm == 1 else math.sqrt((math.sqrt(cells + 1) - 1) / cells)
-    refinements: list[_Weighed] = []
+    candidates: list[_AxisWeights] = []
     for cell in (*range(1, _SMALL + 1), *(1 << bits for bits in range(7, LATTICE_BITS + 1))):
         below = math.floor(best * cell)  # 0 leaves the sum unmeasured, which can be best
-        tried = min((_error(cells, norm, cell, near), (cell, near)) for near in (below, below + 1))
-        if not refinements or tried[0] < refinements[-1][0] * (1 - 1e-9):
-            refinements.append(tried)
-    return refinements
+        candidate = min(
+            _AxisWeights(_error(cells, norm, cell, total), cell=cell, total=total)
+            for total in (below, below + 1)
+        )
+        if not candidates or candidate.error < candidates[-1].error * (1 - 1e-9):
+            candidates.append(candidate)
+    return candidates
 
 
 def _error(cells: int, norm: Norm, cell: int, whole: float) -> float:
