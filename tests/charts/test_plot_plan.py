@@ -59,7 +59,7 @@ def test_plans_of_windows_and_of_one_step_are_drawn_too() -> None:
 
 def test_a_statistic_is_refused() -> None:
     ranked = plan(10, PureDP(1), of=Distinct(changes=4))
-    assert ranked.best.errors_of.what
+    assert ranked.best.errors_of.meaning
     with pytest.raises(InvalidInputError, match="plan of a statistic"):
         plot_plan(ranked, "A title")
 

@@ -219,7 +219,7 @@ def test_plan_states_error_of_statistic(place: Workplace, events: str) -> None:
     plain = plan(40, epsilon=1, simple=True).best.errors.mean_std
     cells = Quantiles(lower=0, upper=4, cells=4, line="identity")
     found = plan(40, epsilon=1, simple=True, of=cells, batched=True)
-    assert "errors are of how many values lie below an edge" in found.best.errors_of.what
+    assert "errors are of how many values lie below an edge" in found.best.errors_of.meaning
     best = found.best.errors.mean_std  # sums of 1, 2, 3 and 4 cells
     assert best == pytest.approx(2.5**0.5 * plain)
     done = place("plan", "40", "--epsilon", "1", "--of", "distinct")

@@ -83,7 +83,7 @@ def test_own_statistic_runs_from_job_file_and_python(above: Path, tmp_path: Path
     job = Job(given, tmp_path / "e.csv", tmp_path / "b.db", until="2024-03-01T02:00", **own)
     with run(job) as outcome:
         assert estimates(outcome.read().table().to_dicts()) == estimates(from_file.to_dicts())
-        assert outcome.spec.metadata().what == "above"
+        assert outcome.spec.metadata().statistic_name == "above"
     with pytest.raises(InvalidInputError, match="count has no option 'threshold'"):
         run(job.derive(what="count", value=None, threshold=5, state=tmp_path / "c.db"))
     with pytest.raises(InvalidInputError, match="above needs threshold"):

@@ -121,13 +121,13 @@ def test_a_report_is_planned_released_and_read_back(name: str, tmp_path: Path) -
     report = planned.metadata.inner
     assert isinstance(report, Report)
     for one in planned.numbers:
-        of_rows = one.what.split()[-1] in ("mean", "std") or one.part == "spread"
+        of_rows = one.name.split()[-1] in ("mean", "std") or one.part == "spread"
         room = (0.25 if "user" in REPORTS[name][0] else 0.05) if of_rows else 0.01
-        if one.what in found:  # those of groups and levels are planned as one
-            half = found[one.what]
+        if one.name in found:  # those of groups and levels are planned as one
+            half = found[one.name]
         else:
-            half = max(found[key] for key in found if key.startswith(one.what.split()[0]))
-        if one.part != "spread" and one.what in found:
+            half = max(found[key] for key in found if key.startswith(one.name.split()[0]))
+        if one.part != "spread" and one.name in found:
             assert one.halfwidths[-1] == pytest.approx(half, rel=room), one
     shares = {one.part: one.share for one in planned.numbers if one.share is not None}
     assert sum(shares.values()) == pytest.approx(1)
@@ -240,7 +240,7 @@ def quantiles_planned_and_released(folder: Path, keys: int) -> tuple[dict[str, f
         reading: Any = result_of_release(report, last)
         table = reading.of("spread").table_columns()
         found.append((table["upper"] - table["lower"]) / 2)
-    halves = {one.what: one.halfwidths[-1] for one in planned.numbers if one.part == "spread"}
+    halves = {one.name: one.halfwidths[-1] for one in planned.numbers if one.part == "spread"}
     return halves, np.mean(found, axis=0)
 
 

@@ -63,7 +63,7 @@ def test_planned_halfwidths_are_those_that_are_released(name: str, tmp_path: Pat
     planned = planned_job(job)
     assert not Path(str(job.state)).exists()
     assert planned.steps == ((1,) if name.endswith("once") else (1, 3, 6))
-    last = {one.what: one.halfwidths[-1] for one in planned.numbers}
+    last = {one.name: one.halfwidths[-1] for one in planned.numbers}
     with run(job) as outcome:
         assert outcome.spec.metadata().guarantee == planned.spend.guarantee
         assert outcome.spec.metadata().strategy == planned.metadata.strategy
@@ -85,7 +85,7 @@ def test_planned_errors_of_each_series_equal_released_ones(tmp_path: Path, relea
     job = whole(
         "count", tmp_path, series=release, group_by="page", groups="home,shop", strategy=None
     )
-    planned = {one.what: one.halfwidths[-1] for one in planned_job(job).numbers}
+    planned = {one.name: one.halfwidths[-1] for one in planned_job(job).numbers}
     with run(job) as outcome:
         released = halfwidths(outcome.read().table())
     assert set(planned) == set(released)
@@ -101,7 +101,7 @@ def test_planned_errors_of_revised_windows_equal_released_ones(name: str, tmp_pa
         table = outcome.read().table()
     released = halfwidths(table.filter("is_final"))
     for one in planned.numbers:
-        half = max(released.values()) if one.what in ("", "in each window") else released[one.what]
+        half = max(released.values()) if one.name in ("", "in each window") else released[one.name]
         assert one.halfwidths[-1] == pytest.approx(half, rel=0.01)
 
 
@@ -115,7 +115,7 @@ def test_check_detects_plan_three_percent_off(tmp_path: Path) -> None:
 
 def test_planned_error_includes_over_option(tmp_path: Path) -> None:
     job = whole("average", tmp_path, over=2)
-    planned = {one.what: one.halfwidths[-1] for one in planned_job(job).numbers}
+    planned = {one.name: one.halfwidths[-1] for one in planned_job(job).numbers}
     with run(job) as outcome:
         refuse_other(planned, halfwidths(outcome.read().table()))
 
@@ -123,7 +123,7 @@ def test_planned_error_includes_over_option(tmp_path: Path) -> None:
 def test_expected_rows_give_planned_margin_of_mean(tmp_path: Path) -> None:
     job = whole("average", tmp_path)
     few, many = (planned_job(job, size=size).numbers for size in (10_000, 20_000))
-    assert [one.what for one in few] == ["mean", "sum", "count"]
+    assert [one.name for one in few] == ["mean", "sum", "count"]
     assert few[0].halfwidths[-1] == pytest.approx(2 * many[0].halfwidths[-1], rel=0.01)
     percent = few[2].percent
     assert percent is not None
@@ -131,7 +131,7 @@ def test_expected_rows_give_planned_margin_of_mean(tmp_path: Path) -> None:
     assert (
         planned_job(job.derive(epsilon=None, margin_of_error=20, expected_rows=10_000))
         .numbers[0]
-        .what
+        .name
         == "mean"
     )
     groups = planned_job(whole("count", tmp_path, group_by="page", groups="home,shop"), size=10_000)

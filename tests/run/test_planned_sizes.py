@@ -130,7 +130,7 @@ def test_plan_with_a_size_states_the_released_halfwidths(
         if form == "last two" and shown < 2:  # which has no such number
             continue
         released = released_halfwidths(table, shown)
-        numbers = {number.what: number.halfwidths[place] for number in planned.numbers}
+        numbers = {number.name: number.halfwidths[place] for number in planned.numbers}
         if statistic.startswith("quantiles"):
             assert numbers.keys() == released.keys()
             numbers, released = (
@@ -151,7 +151,7 @@ COUNTED = {
 @pytest.mark.parametrize("form", COUNTED)
 def test_planned_percentages_refer_to_rows_of_each_number(tmp_path: Path, form: str) -> None:
     planned = planned_job(job_of("count", form, tmp_path), size=WINDOWS * ROWS)
-    numbers = {number.what: number for number in planned.numbers}
+    numbers = {number.name: number for number in planned.numbers}
     assert set(numbers) == set(COUNTED[form])
     for name, windows in COUNTED[form].items():
         rows_of_a_group = windows * ROWS / 2
@@ -170,9 +170,9 @@ def test_planned_percentages_refer_to_rows_of_statistic(
     tmp_path: Path, statistic: str, form: str, windows: int
 ) -> None:
     planned = planned_job(job_of(statistic, form, tmp_path), size=WINDOWS * ROWS)
-    assert planned.rows_of(planned.numbers[0].what) == windows * ROWS
+    assert planned.rows_of(planned.numbers[0].name) == windows * ROWS
     for number in planned.numbers:
-        if number.what == "count":
+        if number.name == "count":
             assert number.percent == pytest.approx(100 * number.halfwidths[-1] / (windows * ROWS))
 
 

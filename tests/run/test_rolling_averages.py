@@ -348,7 +348,7 @@ def _exact_of(options: dict[str, Any], step: int) -> tuple[float, float]:
 def test_planned_margins_are_those_of_the_release(options: dict[str, Any], tmp_path: Path) -> None:
     stated = {**TIMES, **VALUES, **options, "windows": DAYS, "rho": 0.1}
     job = Job("average", "v.csv", tmp_path / "p.db", **stated)
-    margins = {number.what: number.halfwidths[-1] for number in planned_job(job).numbers}
+    margins = {number.name: number.halfwidths[-1] for number in planned_job(job).numbers}
     table = released(visits(), tmp_path, **{**options, "windows": DAYS, "rho": 0.1}).table()
     last = table.filter(window_index=DAYS)
     widths = last["n_windows"].unique().to_list() if "n_windows" in last.columns else [None]
@@ -372,7 +372,7 @@ def test_plan_of_a_program_has_the_margins_of_a_job(
     loss: dict[str, Any] = {"rho": 0.1} if guarantee == ZCDP(0.1) else {"epsilon": 1}
     stated = {**TIMES, **VALUES, **options, **loss}
     job = Job("average", "v.csv", tmp_path / "p.db", **stated)
-    margins = {number.what: number.halfwidths[-1] for number in planned_job(job, size=6000).numbers}
+    margins = {number.name: number.halfwidths[-1] for number in planned_job(job, size=6000).numbers}
     statistic = Average(-2, 10, resolution=1)
     best = plan(60, guarantee, of=statistic, batched=True, workload=workload)
     half = best.halfwidths(60)

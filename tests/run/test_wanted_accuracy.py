@@ -37,10 +37,10 @@ def test_every_statistic_is_as_accurate_as_wanted(name: str, tmp_path: Path) -> 
     new = job.derive(margin_of_error=None, stream="new")
     stated = planned_job(new.derive(epsilon=guarantee.epsilon))
     less = planned_job(new.derive(epsilon=guarantee.epsilon * 999 / 1000))
-    names = [one.what for one in stated.numbers]
+    names = [one.name for one in stated.numbers]
     names = ["count"] if "count" in names else names
     for planned, kept in ((stated, True), (less, False)):
-        last = max(one.halfwidths[-1] for one in planned.numbers if one.what in names)
+        last = max(one.halfwidths[-1] for one in planned.numbers if one.name in names)
         assert (last <= 200) == kept
 
 
@@ -173,7 +173,7 @@ def test_report_reaches_margin_of_each_number(tmp_path: Path) -> None:
     for within, just in (("sales=2000,visits=90", "sales"), ("sales=9000,visits=40", "visits")):
         file.write_text(REPORT.format(within=within))
         planned = planned_job(load(file)["shop"])
-        halves = {one.what: one.halfwidths[-1] for one in planned.numbers}
+        halves = {one.name: one.halfwidths[-1] for one in planned.numbers}
         wanted = {name: float(half) for name, half in (w.split("=") for w in within.split(","))}
         assert all(halves[name] <= half for name, half in wanted.items())
         assert 0.98 * wanted[just] < halves[just]
@@ -229,7 +229,7 @@ def test_a_part_shows_the_quantiles_that_are_wanted(tmp_path: Path) -> None:
         names = {"": (0.1, 0.25, 0.5, 0.75, 0.9), 'shares = "0.1,0.5"': (0.1, 0.5)}.get(
             asked, (0.5,)
         )
-        assert [one.what for one in ages] == [f"age quantile {share:g}" for share in names]
+        assert [one.name for one in ages] == [f"age quantile {share:g}" for share in names]
     for wrong in ("shares = [1.5]", "shares = []", 'shares = "few"'):
         with pytest.raises(InvalidInputError, match="shares"):
             planned_parts(tmp_path, age=wrong)

@@ -258,7 +258,7 @@ def test_error_of_mean_is_stated_as_multiple_of_count_error() -> None:
     one = running.release_batch([6.0] * 1000)  # at a bound the mean has its largest error
     times_sum = 20**0.5
     times_mean = 8 / 2**0.5
-    assert f"sum: times {times_sum:.3g}; " in of.what
-    assert f"up to times {times_mean:.3g} / n" in of.what
+    assert f"sum: times {times_sum:.3g}; " in of.meaning
+    assert f"up to times {times_mean:.3g} / n" in of.meaning
     assert one.std("sum") == pytest.approx(one.std("count") * times_sum)
     assert one.std("mean") == pytest.approx(one.std("count") * times_mean / 1000, rel=0.02)

@@ -187,7 +187,7 @@ def error_of_periods(spec: StreamSpec, per: str) -> float:
 
 def test_planned_error_of_reach_equals_released_error(tmp_path: Path) -> None:
     asked = job(tmp_path, epsilon=1)
-    planned = {one.what: one.halfwidths for one in planned_job(asked).numbers}
+    planned = {one.name: one.halfwidths for one in planned_job(asked).numbers}
     with run(asked) as outcome:
         table = outcome.read().table()
     for step, place in ((1, 0), (20, 1), (40, 2)):

@@ -7,9 +7,10 @@ the other. Parameters are exact rationals: a float is not the number you meant.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 from counton.base.errors import InvalidInputError
 from counton.base.exact import exact
@@ -228,6 +229,11 @@ class Run(NamedTuple):
     times: int = 1
     since: int = 1
 
+    @classmethod
+    def from_saved(cls, values: Sequence[int]) -> Self:
+        """Rebuild a run from the list of its attributes, in their order, which a stream keeps."""
+        return cls(*values)
+
 
 @dataclass(frozen=True, slots=True)
 class Runs:
@@ -368,7 +374,7 @@ def pattern_from_dict(saved: dict[str, Any]) -> Pattern:
     rest = {name: value for name, value in saved.items() if name != "pattern"}
     try:
         if saved.get("pattern") == "runs":
-            return Runs(tuple(Run(*run) for run in rest.pop("runs")), **rest)
+            return Runs(tuple(map(Run.from_saved, rest.pop("runs"))), **rest)
         if saved.get("pattern") == "alternating":
             return Alternating(**{name: rest[name] for name in ("changes", "cells", "size")})
         if saved.get("pattern") == "bounded":

@@ -138,7 +138,7 @@ def plot_choices(
 
 def _check_counts(ranked: StreamPlan) -> None:
     """Raise an error for the plan of a statistic, whose errors are not those of its cells."""
-    if ranked.best.errors_of.what:
+    if ranked.best.errors_of.meaning:
         raise InvalidInputError(
             "this is the plan of a statistic whose errors depend on its rows, so there are no "
             "curves to draw; draw a plan of counts"

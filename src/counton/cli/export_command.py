@@ -130,7 +130,7 @@ def _print_release(numbers: ReleaseData, written: str) -> None:
     if len(steps) == 1:
         contents = f"{noun} {steps.start:,}"
     if not metadata.windows.is_recurring:
-        contents = f"{metadata.what}, released once"
+        contents = f"{metadata.statistic_name}, released once"
     console.write_line(f"{numbers.design.name}: {contents}", bold=True)
     level = f"{100 * numbers.level:g}%"
     console.write_line(f"{accuracy_line(metadata)} Confidence of each interval: {level}.")

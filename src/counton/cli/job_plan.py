@@ -152,7 +152,7 @@ def _title(plan: PlannedJob) -> str:
     groups = ""
     if metadata.domain is not None:
         groups = f" of {metadata.cells.how(len(metadata.groups), 'groups')}"
-    contents = metadata.subject if metadata.statistic.additive else metadata.what
+    contents = metadata.subject if metadata.statistic.additive else metadata.statistic_name
     windows = metadata.windows
     if not windows.is_recurring:
         return f"{contents}{groups}, released once"
@@ -272,9 +272,9 @@ def _label(number: PlannedNumber, plan: PlannedJob) -> str:
     they are words such as "cumulative".
     """
     statistic = plan.spec.terms.group_statistic
-    part = statistic.statistics.get(number.what)
-    if number.what and (part is None or inner_of(part).known_beforehand is None):
-        return number.what
+    part = statistic.statistics.get(number.name)
+    if number.name and (part is None or inner_of(part).known_beforehand is None):
+        return number.name
     if plan.metadata.statistic.additive:
         if plan.metadata.series == "decayed":
             return f"half-life {plan.metadata.half_life_in_words}"
@@ -282,5 +282,5 @@ def _label(number: PlannedNumber, plan: PlannedJob) -> str:
             return f"in the {plan.metadata.last_windows_in_words}"
         return "in each window" if plan.metadata.series == "per-window" else "cumulative"
     inner = statistic if part is None else inner_of(part)
-    quantity = inner.error_of.what.partition(",")[0].removeprefix("how many ")
-    return quantity if part is None else f"{number.what}: {quantity}"
+    quantity = inner.error_of.meaning.partition(",")[0].removeprefix("how many ")
+    return quantity if part is None else f"{number.name}: {quantity}"

@@ -554,7 +554,7 @@ def json_report(
     return {
         "state": str(result.job.state),
         "stream": result.name,
-        "statistic": {"name": metadata.what, **statistic_to_dict(metadata.statistic)},
+        "statistic": {"name": metadata.statistic_name, **statistic_to_dict(metadata.statistic)},
         "windows": result.spec.strategy.horizon if result.is_single_table else windows.steps,
         "once": result.is_single_table,
         "released": result.after,

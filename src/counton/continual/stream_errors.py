@@ -53,7 +53,7 @@ class ErrorsOf(NamedTuple):
         release: "totals", "windows" or "both", as in `counton.plan`; None: the strategy decides.
         steps: the first steps to which errors refer, if there is no last step.
         mean, largest: ratios of their mean, and largest, standard deviation to that of a cell.
-        what: the numbers in words; "": one cell.
+        meaning: the numbers in words; "": one cell.
         per_step: expected items in a step; those that a delay holds back add to the error.
         workload: sums over recent steps, which are computed from released numbers; None: the
             released numbers themselves.
@@ -63,7 +63,7 @@ class ErrorsOf(NamedTuple):
     steps: int | None = None
     mean: float = 1.0
     largest: float = 1.0
-    what: str = ""
+    meaning: str = ""
     per_step: float = 0.0
     workload: RecentWorkload | None = None
 

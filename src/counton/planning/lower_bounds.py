@@ -449,7 +449,7 @@ def _source_of_variance(design: Design, metric: Metric) -> str:
 
 def least_of_any_mechanism(design: Design, metric: Metric) -> float:
     """Return a lower bound on the root mean, or largest, squared error of every mechanism."""
-    if design.errors_of.what or design.contribution.pattern is not None:
+    if design.errors_of.meaning or design.contribution.pattern is not None:
         return 0.0
     least = least_noise_variance(design.guarantee)
     least *= _least_variance_of(design, metric)

@@ -108,7 +108,7 @@ class ReleaseMetadata:
     """The public facts of a stream of events.
 
     Attributes:
-        what: name of the statistic.
+        statistic_name: name of the statistic; "stream" if a program passes numbers, not events.
         group_by, value: columns of groups, and of values that are added up.
         windows: how rows are assigned to steps: `Windows`, `SingleTableWindow` (one step), or
             `UnwindowedSteps`.
@@ -139,7 +139,7 @@ class ReleaseMetadata:
     ('number of visits', ('all',), True)
     """
 
-    what: str
+    statistic_name: str
     statistic: AccumulatorStatistic
     group_by: str | None
     value: str | None
@@ -168,7 +168,7 @@ class ReleaseMetadata:
             design: the design of the stream.
         """
         return cls(
-            what="stream",
+            statistic_name="stream",
             statistic=statistic_kept(design, "stream", None),
             group_by=None,
             value=None,
@@ -190,7 +190,7 @@ class ReleaseMetadata:
     @property
     def ranks(self) -> bool:
         """True if the stream shows a ranking of undeclared groups."""
-        return not self.cells.named_beforehand and statistic_named(self.what).ranks
+        return not self.cells.named_beforehand and statistic_named(self.statistic_name).ranks
 
     @property
     def published_series(self) -> tuple[PublishedSeries, ...]:
@@ -218,7 +218,7 @@ class ReleaseMetadata:
     @property
     def recent_noun(self) -> str:
         """The word for one number of the last windows: "sum", or "average" for an average."""
-        return "sum" if self.statistic.additive else self.what
+        return "sum" if self.statistic.additive else self.statistic_name
 
     @property
     def half_life_in_words(self) -> str:
@@ -260,7 +260,7 @@ class ReleaseMetadata:
     def kind(self) -> str:
         """Name of the statistic for messages; it says if groups were found."""
         ending = "" if self.cells.named_beforehand else " of groups that were found in the data"
-        return f"{self.what}{ending}"
+        return f"{self.statistic_name}{ending}"
 
     @property
     def groups_apart(self) -> int | None:
@@ -372,7 +372,7 @@ class ReleaseMetadata:
     def public(self) -> dict[str, object]:
         """Return the description as JSON values, without strategy and noise."""
         return {
-            "what": self.what,
+            "what": self.statistic_name,
             "by": self.group_by,
             "value": self.value,
             "windows": self.windows.to_dict(local=True),
@@ -414,7 +414,7 @@ class ReleaseMetadata:
         statistic = statistic_kept(design, public["what"], public["value"])
         windows_of_stream = windows_from_dict(windows, once=public.get("once", False))
         return ReleaseMetadata(
-            what=public["what"],
+            statistic_name=public["what"],
             statistic=statistic,
             group_by=public["by"],
             value=public["value"],
@@ -429,13 +429,13 @@ class ReleaseMetadata:
             contribution_rule=contribution_rule_from_dict(public["people"]),
             cells=cells_from_dict(public["discovery"]),
             left_out=RowsLeftOut(
-                public.get("drops", False),
-                tuple(public.get("skips", ())),
-                public.get("sets_aside", False),
+                drops=public.get("drops", False),
+                skips=tuple(public.get("skips", ())),
+                sets_aside=public.get("sets_aside", False),
             ),
             has_row_ids=public.get("ids", False),
             max_corrections=public.get("changes"),
-            notes=tuple(WindowNote(*mark) for mark in public.get("marks", ())),
+            notes=tuple(map(WindowNote.from_saved, public.get("marks", ()))),
             widths=_checked_widths(public),
             half_life=_checked_half_life(public),
         )

@@ -139,7 +139,7 @@ def facts_in(path: Path) -> dict[str, object] | None:
 def guarantee_of_stream(numbers: ReleaseData) -> dict[str, Any]:
     """Return the guarantee, a part of `facts_of`."""
     metadata = numbers.metadata
-    once = None if metadata.windows.is_recurring else metadata.what
+    once = None if metadata.windows.is_recurring else metadata.statistic_name
     people = users_note_of(metadata)
     begun = (
         numbers.begins_of(numbers.steps[-1:])

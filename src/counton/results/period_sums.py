@@ -79,7 +79,7 @@ def _refuse_unaddable(metadata: ReleaseMetadata, every: str) -> None:
     """Raise `InvalidInputError` if a release has no windows, or numbers that cannot be added up."""
     obstacle = ""
     if not metadata.windows.is_recurring:
-        obstacle = f"this {metadata.what} is released only once"
+        obstacle = f"this {metadata.statistic_name} is released only once"
     elif metadata.half_life is not None:
         obstacle = f"decayed {metadata.recent_noun}s do not add up"
     elif not metadata.cells.named_beforehand:
@@ -91,9 +91,9 @@ def _refuse_unaddable(metadata: ReleaseMetadata, every: str) -> None:
     ):
         raise InvalidInputError(
             f"{param('sums', every)} needs totals, but {param('series', 'per-window')} of "
-            f"{metadata.what} has the numbers of single windows of {metadata.windows.every}, "
-            f"which are not added up: give {param('series', 'cumulative')} to a new stream, or "
-            "leave it out"
+            f"{metadata.statistic_name} has the numbers of single windows of "
+            f"{metadata.windows.every}, which are not added up: give "
+            f"{param('series', 'cumulative')} to a new stream, or leave it out"
         )
     if obstacle:
         raise InvalidInputError(

@@ -177,8 +177,8 @@ def number_of(
         formula = estimate.formula
         if formula is None:
             raise InvalidInputError(
-                f"{of or repr(numbers.metadata.what)} of several groups together cannot be "
-                "read, because it is not the sum of its values in these groups: ask for a "
+                f"{of or repr(numbers.metadata.statistic_name)} of several groups together cannot "
+                "be read, because it is not the sum of its values in these groups: ask for a "
                 "single group"
             )
         parts.append(formula * float(weight))

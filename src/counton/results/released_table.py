@@ -387,7 +387,7 @@ def table_of_series(
         if series is not None and not numbers.metadata.is_recent:
             raise InvalidInputError(
                 f"{param('series', series)} is only for statistics with several numbers, but "
-                f"{numbers.design.name!r} is a {numbers.metadata.what}; leave it out"
+                f"{numbers.design.name!r} is a {numbers.metadata.statistic_name}; leave it out"
             )
         return table_of(numbers, steps)
     if series is None:

@@ -31,8 +31,8 @@ def part_of(numbers: ReleaseData, name: str) -> ReleaseData:
     if not inner_of(numbers.metadata.statistic).statistics:
         raise InvalidInputError(
             f"{param('part', name)} names a statistic inside a report, but "
-            f"{numbers.design.name!r} is not a report, it releases {numbers.metadata.what}; "
-            "leave it out"
+            f"{numbers.design.name!r} is not a report, it releases "
+            f"{numbers.metadata.statistic_name}; leave it out"
         )
     report: Report = cast("Report", inner_of(numbers.metadata.statistic))
     groups_of_report = numbers.metadata.domain
@@ -55,7 +55,7 @@ def part_of(numbers: ReleaseData, name: str) -> ReleaseData:
         contribution_rule = contribution_rule.with_groups(member.counted_ranks[-1])
     metadata = replace(
         numbers.metadata,
-        what=statistic.keyword or type(statistic).__name__,
+        statistic_name=statistic.keyword or type(statistic).__name__,
         statistic=statistic if has_cells else by_group or member,
         group_by=part.group_by,
         domain=part.groups,

@@ -71,7 +71,7 @@ def groups_in_words(metadata: ReleaseMetadata) -> str | None:
 
 def series_in_words(metadata: ReleaseMetadata) -> str:
     """Return the name of a chart's only curve."""
-    if metadata.what == "sum":
+    if metadata.statistic_name == "sum":
         return str(metadata.value)
     return metadata.subject.removeprefix("number of ").partition(",")[0].partition(" (")[0]
 

@@ -233,11 +233,11 @@ def _limits_of_all_groups(metadata: ReleaseMetadata, groups: int) -> str:
     is_distinct = rule.max_contributions_per_group is not None
     windows = 1 if is_distinct else metadata.windows.most_windows_in(rule.contribution_period)
     limit = "a larger max-contributions"
-    if groups and windows < math.inf and (is_distinct or metadata.what == "count"):
+    if groups and windows < math.inf and (is_distinct or metadata.statistic_name == "count"):
         limit = f"max-contributions = {int(groups * windows)}"
     if rule.max_contributions_per_window is not None:
         limit += " and a larger max-contributions-per-window"
-    if metadata.what != "count" or rule.once_per_window or is_distinct:
+    if metadata.statistic_name != "count" or rule.once_per_window or is_distinct:
         return limit
     return f"once-per-window = true and {limit}"
 
@@ -277,7 +277,7 @@ def _errors_of_statistic(metadata: ReleaseMetadata) -> list[SystematicError]:
             for name, part in inner.statistics.items()
             for error in inner_of(part).systematic_errors()
         ]
-    if metadata.what == "stream" and bounds is not None:
+    if metadata.statistic_name == "stream" and bounds is not None:
         lower, upper, _ = bounds
         return [clipped_in_words(lower, upper, "the number")]
     return [*inner.systematic_errors()]

@@ -98,7 +98,7 @@ def _published_in_words(
             users_note = "" if period is None else f", users {counted_anew(period)}"
             parts.append(f"{part_name} ({inner_of(part).keyword}{users_note})")
         called = f"report of {list_in_words(parts)}"
-    if metadata.what == "stream":
+    if metadata.statistic_name == "stream":
         called = f"total {name!r}" if metadata.series == "cumulative" else f"number {name!r}"
     subject = f"{called.removesuffix(',')}{',' * (',' in called and metadata.group_by is not None)}"
     if metadata.domain is not None and metadata.group_by is not None:
@@ -109,7 +109,7 @@ def _published_in_words(
         return f"The {subject}, {cut.span_text(steps)}, was published once."
     if not cut.timed:
         cumulative = "" if metadata.series == "per-window" else "cumulative "
-        row = "" if metadata.what == "stream" else ", after each row"
+        row = "" if metadata.statistic_name == "stream" else ", after each row"
         if len(steps) == 1:
             return f"The {cumulative}{subject} was published once{row}."
         return f"The {cumulative}{subject} was published {len(steps):,} times{row}."
@@ -295,7 +295,7 @@ def description_of(metadata: ReleaseMetadata, design: Design, steps: range) -> s
     released = f"{windows.count_text(len(steps))} released"
     scope = f", {guarantee.scope}"
     if not windows.is_recurring:
-        released = f"{size_of_table(metadata.statistic, metadata.what)} released once"
+        released = f"{size_of_table(metadata.statistic, metadata.statistic_name)} released once"
         scope = ""
     lines = [
         f"{design.name}: {released}",

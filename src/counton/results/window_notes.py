@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,11 @@ class WindowNote(NamedTuple):
     group: str | None
     note: str
     withdrawn: bool = False
+
+    @classmethod
+    def from_saved(cls, values: Sequence[Any]) -> Self:
+        """Rebuild a note from the list of its attributes, in their order, which a state keeps."""
+        return cls(*values)
 
     def sentence(self, windows: Windows, widths: Sequence[int] = (), number: str = "sum") -> str:
         """Return the note with its window and group.

@@ -54,7 +54,7 @@ class PlannedNumber(NamedTuple):
     """The planned error of one released number.
 
     Attributes:
-        what: name of the number; "" if the statistic releases numbers of one kind only.
+        name: name of the number; "" if the statistic releases numbers of one kind only.
         halfwidths: half-widths of its intervals, at each of the planned steps of its job.
         percent: half-width of the interval at the last step, in per cent of the number of rows that
             the number counts; None: the number of rows is not stated, or the released number is no
@@ -68,7 +68,7 @@ class PlannedNumber(NamedTuple):
         source: name of the other member that it is computed from, or "".
     """
 
-    what: str
+    name: str
     halfwidths: tuple[float, ...]
     percent: float | None = None
     in_rank: bool = False
@@ -137,7 +137,7 @@ class PlannedJob:
         """Return this plan of a job (errors, guarantee, numbers) as JSON values."""
         metadata = self.metadata
         plan: dict[str, object] = {
-            "what": metadata.what,
+            "what": metadata.statistic_name,
             "windows": list(self.steps),
             "confidence_level": self.level,
             "guarantee": metadata.guarantee.to_dict(),
@@ -156,7 +156,7 @@ class PlannedJob:
 
 def _number_to_dict(number: PlannedNumber) -> dict[str, object]:
     values: dict[str, object] = {
-        "of": number.what,
+        "of": number.name,
         "halfwidths": list(number.halfwidths),
         "percent": number.percent,
     }
@@ -299,7 +299,7 @@ def _plan_of(prepared: PreparedRun, size: int | None) -> PlannedJob:
         counted={name: of_steps[-1] for name, of_steps in counted.items()},
     )
     ranks: dict[str, tuple[float, ...]] = {}
-    if size is not None and any(number.what.rpartition("quantile ")[1] for number in numbers):
+    if size is not None and any(number.name.rpartition("quantile ")[1] for number in numbers):
         ranks = halfwidths_at(spec, steps, level, over=display.over)
     completed = [_with_share_and_percent(number, planned, ranks) for number in numbers]
     return replace(planned, numbers=tuple(completed))
@@ -320,20 +320,20 @@ def _with_share_and_percent(
     spec = planned.spec
     statistic = inner_of(spec.accumulator_statistic)
     metadata = planned.metadata
-    counts_rows = metadata.what == "count"
+    counts_rows = metadata.statistic_name == "count"
     groups = spec.terms.groups.number or 1
     if isinstance(statistic, Report):
         number, member = _with_share(number, planned, statistic)
         groups *= len(member.groups) if isinstance(member, Grouped) else 1
         statistic = inner_of(member)
         counts_rows = statistic.keyword == "count"
-    rows = planned.rows_of(number.what)
+    rows = planned.rows_of(number.name)
     if rows is None:
         return number
     if statistic.in_rank:
         rank = ranks[number.part][-1]
         return number._replace(percent=float(100 * rank * groups / rows), in_rank=True)
-    name = number.what.partition(" in the last ")[0] if metadata.widths else number.what
+    name = number.name.partition(" in the last ")[0] if metadata.widths else number.name
     counts_rows |= name.endswith("count") or statistic.is_table
     counts_rows &= metadata.half_life is None  # such sums have no number of rows
     if number.part and statistic.known_beforehand is None:
@@ -347,7 +347,7 @@ def _with_share(
     number: PlannedNumber, planned: PlannedJob, report: Report
 ) -> tuple[PlannedNumber, AccumulatorStatistic]:
     """Return a number of a report with the member that it belongs to, and this member."""
-    names = [name for name in report.statistics if f"{number.what} ".startswith(f"{name} ")]
+    names = [name for name in report.statistics if f"{number.name} ".startswith(f"{name} ")]
     part = max(names, key=len)
     source = report.derived_from.get(part, "")
     share = None

@@ -203,12 +203,12 @@ class Journal:
         last = self.ends(step)
         due = self.due(step + 1)
         forever = metadata.strategy.horizon is None
-        subject = metadata.subject if metadata.inner.additive else metadata.what
+        subject = metadata.subject if metadata.inner.additive else metadata.statistic_name
         if not metadata.inner.additive and is_keyword(subject):
             subject = statistic_named(subject).says
         return {
             "name": self.name,
-            "statistic": metadata.what,
+            "statistic": metadata.statistic_name,
             "what": subject,
             **self.promise(),
             "series": metadata.series,

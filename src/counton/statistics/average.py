@@ -145,9 +145,9 @@ class Average(ClippedValues):
         """The number whose standard deviation a plan states: the sum if the number of values is
         public, otherwise the number of values.
 
-        >>> Average(0, 60, resolution=1, number=4).error_of.what
+        >>> Average(0, 60, resolution=1, number=4).error_of.meaning
         'the sum of values; of the mean after t steps: over 4 t'
-        >>> print(Average(-20, 40, resolution=1).error_of.what)
+        >>> print(Average(-20, 40, resolution=1).error_of.meaning)
         the number of values; of their sum: times 31.6; of the mean of n values: up to times 42.4
         / n
         """

@@ -530,7 +530,7 @@ def noise_at(design: Design, step: int, since: int | None = None) -> tuple[float
     if design.statistic is None:
         return std, None
     error = statistic_of(design.statistic)[0].error_of
-    return std * error.mean, error.what
+    return std * error.mean, error.meaning
 
 
 class OnDemandResult(StatisticResult):

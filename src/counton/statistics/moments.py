@@ -449,7 +449,7 @@ class Moments(AccumulatorStatistic):
     def error_of(self) -> ErrorScale:
         """The number of rows.
 
-        >>> print(Moments({"price": (0, 100)}).error_of.what)
+        >>> print(Moments({"price": (0, 100)}).error_of.meaning)
         the number of rows; of the mean of n values in the middle: times half the width of their
         bounds, over n
         """

@@ -45,12 +45,12 @@ class ErrorScale(NamedTuple):
     """Errors of a statistic's numbers, divided by the standard deviation of one cell.
 
     Attributes:
-        what: the numbers; completes "errors are of".
+        meaning: the numbers; completes "errors are of".
         mean: square root of the mean variance.
         largest: square root of the largest variance.
     """
 
-    what: str
+    meaning: str
     mean: float = 1.0
     largest: float = 1.0
 

@@ -119,9 +119,9 @@ def plan_statistic(
     if resolved.on_demand:
         steps += f"; {_WHEN_ASKED}"
     scale_of_errors = resolved.error_of
-    words = f"errors are of {scale_of_errors.what}, for {resolved!r}; {steps}"
+    words = f"errors are of {scale_of_errors.meaning}, for {resolved!r}; {steps}"
     read = plan.best.errors_of._replace(
-        mean=scale_of_errors.mean, largest=scale_of_errors.largest, what=words
+        mean=scale_of_errors.mean, largest=scale_of_errors.largest, meaning=words
     )
     return replace(
         plan,

@@ -57,7 +57,7 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from fractions import Fraction
 from functools import cache, lru_cache, partial
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
 
@@ -133,6 +133,11 @@ class Schedule(NamedTuple):
     steps: int
     apart: int
     fixed: bool
+
+    @classmethod
+    def from_saved(cls, values: Sequence[Any]) -> Self:
+        """Rebuild a schedule from its three values, in their order, or from another schedule."""
+        return cls(*values)
 
 
 def schedule_for(

@@ -254,7 +254,7 @@ class StreamSpec:
                 sets_aside=left_out.get("sets_aside", False),
             ),
             cells=cells_from_dict(public_facts["discovery"]),
-            notes=tuple(WindowNote(*note) for note in public_facts["marks"]),
+            notes=tuple(map(WindowNote.from_saved, public_facts["marks"])),
             closed_at_step=public_facts["ended"],
             withdrawn=public_facts["withdrawn"],
         )
@@ -410,7 +410,7 @@ class StreamSpec:
         """Return the public description, which a released table carries."""
         terms = self.terms
         return ReleaseMetadata(
-            what=terms.statistic.name,
+            statistic_name=terms.statistic.name,
             statistic=self.accumulator_statistic,
             group_by=terms.groups.column,
             value=terms.statistic.value_column,

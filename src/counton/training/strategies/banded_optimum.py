@@ -91,7 +91,7 @@ class BandedOptimum(TrainingStrategy):
         self, matrix: Floats, schedule: Schedule, lags: tuple[int, ...] | None = None
     ) -> None:
         self.steps = check_integer("steps", len(matrix), 1, LARGEST_DENSE)
-        self.schedule = Schedule(*schedule)
+        self.schedule = Schedule.from_saved(schedule)
         self.lags = lags
         matrix = np.tril(matrix)
         if lags is None:
@@ -216,8 +216,8 @@ class BandedOptimum(TrainingStrategy):
         """Rebuild the strategy from ``matrix``, which encodes C, or its inverse with ``lags``."""
         kept = _matrix_of(steps, bits, matrix)
         if lags is None:
-            return cls(kept, Schedule(*schedule))
-        strategy = cls(np.eye(len(kept)), Schedule(*schedule), tuple(lags))
+            return cls(kept, Schedule.from_saved(schedule))
+        strategy = cls(np.eye(len(kept)), Schedule.from_saved(schedule), tuple(lags))
         strategy._keep_inverse(kept)
         return strategy
 

@@ -114,7 +114,7 @@ class Echo(ToeplitzTraining):
         schedule: Schedule,
         shares: Any = None,
     ) -> None:
-        schedule = Schedule(*schedule)
+        schedule = Schedule.from_saved(schedule)
         self.steps = check_integer("steps", steps, 1, LARGEST_STEPS)
         if not schedule.fixed or schedule.steps < 2 or schedule.steps * schedule.apart != steps:
             raise InvalidInputError(

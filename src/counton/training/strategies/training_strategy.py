@@ -197,7 +197,9 @@ class TrainingStrategy(Strategy):
 
     def _set_run(self, steps: int, schedule: Schedule | None, most: int = LARGEST_STEPS) -> None:
         self.steps = check_integer("steps", steps, 1, most)
-        self.schedule = training_schedule(steps) if schedule is None else Schedule(*schedule)
+        self.schedule = (
+            training_schedule(steps) if schedule is None else Schedule.from_saved(schedule)
+        )
 
     # ------------------------------------------------------------------------- how noise is made
 
