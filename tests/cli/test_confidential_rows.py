@@ -83,15 +83,15 @@ def test_rows_without_a_group_in_other_group_are_reported(place: Workplace) -> N
     events = place.write("e.csv", ["00:10,a", "00:20,x", "00:30,", "00:40,", "01:20,a"])
     done = place.count(events, "--other-group", "rest").fine()
     lines = done.err.splitlines()
-    named = "rows of undeclared groups, counted in group 'rest': 1 (most often 'x', 1)"
+    named = "rows read of undeclared groups, for group 'rest': 1 (most often 'x', 1)"
     assert f"confidential: {named}" in lines
-    assert "confidential: rows without a group, counted in group 'rest': 2" in lines
+    assert "confidential: rows read without a group, for group 'rest': 2" in lines
 
 
 def test_rows_without_a_group_alone_are_reported(place: Workplace) -> None:
     events = place.write("e.csv", ["00:10,a", "00:30,", "01:20,a"])
     done = place.count(events, "--other-group", "rest").fine()
-    assert "confidential: rows without a group, counted in group 'rest': 1" in done.err.splitlines()
+    assert "confidential: rows read without a group, for group 'rest': 1" in done.err.splitlines()
     assert "undeclared" not in done.err
 
 
@@ -192,3 +192,17 @@ def test_input_of_last_days_reports_no_rows_as_too_late(place: Workplace) -> Non
         until = str(dt.date(2024, 1, 1) + dt.timedelta(days=last))
         done = place.plain("run", str(place.folder / "nightly.toml"), "--until", until).fine()
         assert "over 35 days" not in done.err
+
+
+def test_rows_of_other_group_are_not_called_counted(place: Workplace) -> None:
+    users = ("--user", "who", "--max-contributions", "1", "--contribution-period", "1d")
+    rows = ["00:10,x,ann", "00:20,x,ann", "00:30,,ann", "01:20,a,bob"]
+    events = place.write("e.csv", rows, "time,group,who")
+    done = place.count(events, "--other-group", "rest", *users).fine()
+    lines = done.err.splitlines()
+    assert "confidential: rows beyond their user's limit, not counted: 2" in lines
+    in_rest = [line for line in lines if "'rest'" in line]
+    assert in_rest == [
+        "confidential: rows read of undeclared groups, for group 'rest': 2 (most often 'x', 2)",
+        "confidential: rows read without a group, for group 'rest': 1",
+    ]

@@ -347,10 +347,10 @@ def test_json_is_one_object_and_nothing_else(place: Workplace) -> None:
     ("stated", "rows"),
     [
         (["--unlisted-groups", "drop"], "rows of undeclared groups, not counted"),
-        (["--other-group", "rest"], "rows of undeclared groups, counted in group 'rest'"),
+        (["--other-group", "rest"], "rows read of undeclared groups, for group 'rest'"),
         (
             ["--other-group", "rest", "--user", "group", "--max-contributions", "9"],
-            "rows of undeclared groups, counted in group 'rest'",
+            "rows read of undeclared groups, for group 'rest'",
         ),
     ],
 )

@@ -418,13 +418,16 @@ def _changed_windows(result: RunResult) -> list[str]:
 def unlisted_group_notes(rows: RowNumbers, spec: StreamSpec) -> list[str]:
     """Return sentences on rows of undeclared groups, with the commonest of their names, which may
     be misspelt.
+
+    Rows for the group of all others are those that were read: some may be beyond their user's
+    limit, too late, or counted by an earlier run.
     """
     declared = spec.metadata().domain or ()
     lines = _lines_of(
         [
             RowsNote(f"rows of undeclared groups{spec.cells.unnamed}, not counted", rows.unlisted),
             RowsNote(
-                f"rows of undeclared groups, counted in group {spec.terms.groups.other!r}",
+                f"rows read of undeclared groups, for group {spec.terms.groups.other!r}",
                 rows.in_other_group,
             ),
         ]
@@ -432,7 +435,7 @@ def unlisted_group_notes(rows: RowNumbers, spec: StreamSpec) -> list[str]:
     without_group = _lines_of(
         [
             RowsNote(
-                f"rows without a group, counted in group {spec.terms.groups.other!r}",
+                f"rows read without a group, for group {spec.terms.groups.other!r}",
                 rows.without_group,
             )
         ]
