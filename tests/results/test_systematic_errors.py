@@ -17,7 +17,7 @@ from counton.cli.app import app
 from counton.job.saved_job import stream_name
 from counton.results.metadata import ReleaseMetadata
 from counton.results.metadata_codec import guarantee_of_stream
-from counton.results.systematic_errors import systematic_errors
+from counton.results.systematic_errors import systematic_errors, what_intervals_leave_out
 from counton.results.terminal import screen_of
 from counton.run import Job, export, run
 from counton.run.outputs.output_files import write_release
@@ -289,7 +289,9 @@ def test_systematic_errors_are_same_in_every_output(what: str, option: str, tmp_
     subjects = screen[0].partition("Not covered: ")[2].removesuffix(".").split("; ")
     assert len(subjects) == len(lines)
     for subject, line in zip(subjects, lines, strict=True):
-        assert line.startswith(subject)
+        noun, _, remark = subject.partition(", which ")
+        assert line.startswith(noun)
+        assert remark in ("", "count in a later day")
         assert subject in str(again)
     assert (
         guarantee_of_stream(again.numbers)["systematic_errors"]
@@ -309,6 +311,42 @@ def test_dropped_groups_of_earlier_run_remain_systematic_error(tmp_path: Path) -
     with run(later) as outcome:
         assert outcome.after == 8
         assert DROPPED in systematic_errors(outcome.spec.metadata())
+
+
+DISTINCT: dict[str, Any] = {"user": "reader", "max_contributions": 1, "contribution_period": "1d"}
+TWICE = "users with late rows may be counted twice in this later day"
+
+
+@pytest.mark.parametrize(
+    ("options", "may_count_twice"),
+    [
+        ({"series": "per-window"}, True),
+        ({"series": "both"}, True),
+        ({"series": "cumulative"}, False),
+        ({"series": "per-window", "max_contributions": 2}, False),
+        ({"series": "per-window", "allowed_lateness": "2d", "windows": None}, False),
+    ],
+)
+def test_late_users_of_distinct_counts_may_count_twice(
+    options: dict[str, Any], may_count_twice: bool, tmp_path: Path
+) -> None:
+    metadata = plan_spec(job(tmp_path, "count", {**DISTINCT, **options})).metadata()
+    assert (TWICE in systematic_errors(metadata)) == may_count_twice
+    brief = what_intervals_leave_out(metadata)[0]
+    assert brief.endswith("where a user may count twice") == may_count_twice
+
+
+def test_late_user_counts_twice_in_later_window(tmp_path: Path) -> None:
+    exact = {**DISTINCT, "series": "per-window", "epsilon": 200}
+    rows = pl.DataFrame({"time": [datetime(2024, 3, 1)], "reader": ["ann"]})
+    first = job(tmp_path, "count", {**exact, "until": "2024-03-03"}, rows)
+    run(first).close()
+    more = pl.DataFrame(
+        {"time": [datetime(2024, 3, 2), datetime(2024, 3, 3)], "reader": ["bob", "bob"]}
+    )
+    second = job(tmp_path, "count", {**exact, "until": "2024-03-04"}, pl.concat([rows, more]))
+    with run(second) as outcome:
+        assert outcome.read().table()["estimate"].to_list() == [1, 0, 2]
 
 
 def test_discovered_groups_have_systematic_errors(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ class SystematicError(NamedTuple):
         subject: What is left out or changed, as a noun: "rows that cannot be read".
         effect: What happens to it, as the rest of a sentence: "are not counted".
         is_brief: Whether a screen names the subject; other errors are in the text on methods alone.
+        remark: What a screen adds to the subject, after a comma.
 
     >>> SystematicError("rows that cannot be read", "are not counted").sentence
     'rows that cannot be read are not counted'
@@ -20,6 +21,12 @@ class SystematicError(NamedTuple):
     subject: str
     effect: str
     is_brief: bool = True
+    remark: str = ""
+
+    @property
+    def brief(self) -> str:
+        """The noun that a screen shows, with its remark."""
+        return f"{self.subject}, {self.remark}" if self.remark else self.subject
 
     @property
     def sentence(self) -> str:

@@ -45,7 +45,7 @@ def systematic_errors(metadata: ReleaseMetadata) -> list[str]:
 
 def what_intervals_leave_out(metadata: ReleaseMetadata) -> list[str]:
     """Return nouns for what no interval covers, such as "rows of undeclared groups"."""
-    return [error.subject for error in _errors_of(metadata) if error.is_brief]
+    return [error.brief for error in _errors_of(metadata) if error.is_brief]
 
 
 def _errors_of(metadata: ReleaseMetadata) -> list[SystematicError]:
@@ -79,10 +79,15 @@ def _errors_of_late_rows(metadata: ReleaseMetadata) -> list[SystematicError]:
     is_snapshot = metadata.max_corrections is not None
     subject = f"rows that arrive after their {window} was released"
     effect = contribution_rule.late_rows(window, metadata.privacy_unit, ids=metadata.has_row_ids)
+    remark = f"which count in a later {window}"
+    provisional_time = windows.provisional_time
     if is_snapshot:
         effect = "are not counted"
-    provisional_time = windows.provisional_time
+        remark = ""
+    elif provisional_time is None and _may_count_twice(metadata):
+        remark += ", where a user may count twice"
     if provisional_time is not None:
+        remark = ""
         effect = (
             f"are added to their {window}, whose number is provisional for {provisional_time}; "
             "rows that arrive later are not counted"
@@ -94,7 +99,15 @@ def _errors_of_late_rows(metadata: ReleaseMetadata) -> list[SystematicError]:
             f"change its number, which is provisional for {provisional_time}; later they do "
             "not change it"
         )
-    errors = [SystematicError(subject, effect)]
+    errors = [SystematicError(subject, effect, remark=remark)]
+    if remark and _may_count_twice(metadata):
+        errors.append(
+            SystematicError(
+                "users with late rows",
+                f"may be counted twice in this later {window}",
+                is_brief=False,
+            )
+        )
     if windows.n_revisions and metadata.series == "both":
         errors.append(
             SystematicError(
@@ -105,6 +118,16 @@ def _errors_of_late_rows(metadata: ReleaseMetadata) -> list[SystematicError]:
             )
         )
     return errors
+
+
+def _may_count_twice(metadata: ReleaseMetadata) -> bool:
+    """Return whether a user's late row and another one may count in one number of distinct users.
+
+    A late row belongs to the limit of its own window, whichever later window counts it.
+    """
+    rule = metadata.rule_in_words
+    counts_in_one_step = rule.max_contributions_per_window == 1
+    return rule.once_per_window and metadata.series != "cumulative" and not counts_in_one_step
 
 
 def _users_counted_again(metadata: ReleaseMetadata) -> list[SystematicError]:
