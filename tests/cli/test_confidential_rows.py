@@ -115,7 +115,8 @@ def test_share_of_rows_in_time_is_of_rows_within_limit(place: Workplace) -> None
     rows = ["00:10,a,ann", "00:20,a,cid", "00:30,a,cid", "01:10,a,bob", "02:10,a,dan"]
     done = place("release", "count", place.write("next.csv", rows, header), *place.again).fine()
     said = " ".join(done.err.split())
-    assert "new rows within their user's limit that were in time for their hour: 1 of 2" in said
+    share = "of 2 new rows within their user's limit that may count, 1 (50%) was in time"
+    assert share in said
 
 
 def days_of_ann(last: int) -> list[str]:
@@ -206,3 +207,19 @@ def test_rows_of_other_group_are_not_called_counted(place: Workplace) -> None:
         "confidential: rows read of undeclared groups, for group 'rest': 2 (most often 'x', 2)",
         "confidential: rows read without a group, for group 'rest': 1",
     ]
+
+
+def test_share_in_time_excludes_rows_too_old_to_count(place: Workplace, job_file: str) -> None:
+    known = "time,who\n2024-03-01T09:00,ann\n2024-05-01T09:00,ann\n"
+    events = place.folder / "e.csv"
+    events.write_text(known)
+    times = ("--allow-empty-windows", "--until")
+    place.plain("run", job_file, *times, "2024-05-02").fine()
+    too_old = "".join(f"2024-03-02T09:00,u{number}\n" for number in range(3))
+    late = "2024-04-30T09:00,bob\n2024-04-30T09:00,cid\n"
+    events.write_text(f"{known}{too_old}{late}2024-05-02T09:00,dan\n")
+    done = place.plain("run", job_file, *times, "2024-05-03").fine()
+    said = " ".join(done.err.split())
+    assert "of 3 new rows within their user's limit that may count, 1 (33.33%) was in time" in said
+    assert "With release-delay 2d, all of these would have been in time." in said
+    assert "time. 3 rows too old to count are not among these." in said

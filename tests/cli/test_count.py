@@ -137,9 +137,9 @@ def test_late_rows_count_in_next_window_and_number_is_confidential(
     assert "counted in window 4: 2\n" in done.err
     assert "arrived" not in done.out
     remedy = (
-        "new rows that were in time for their hour: 1 of 3 (33.33%). With --release-delay 3h, all "
-        "would have been in time. To add late rows to their own windows: a new stream with "
-        "--allowed-lateness 3h\n"
+        "of 3 new rows that may count, 1 (33.33%) was in time for their hour. With --release-delay "
+        "3h, all of these would have been in time. To add late rows to their own windows: a new "
+        "stream with --allowed-lateness 3h\n"
     )
     assert remedy in done.err
     told = place("inspect", str(place.state)).err
@@ -152,7 +152,7 @@ def test_late_rows_count_in_next_window_and_number_is_confidential(
         "release", "count", place.write("last.csv", ["04:30,b"]), *place.again, "--append", *waits
     )
     assert "rows that arrived late" in done.err
-    assert "With --release-delay longer by 1h, all would have been in time." in done.err
+    assert "With --release-delay longer by 1h, all of these would have been in time." in done.err
 
 
 def test_wait_for_late_rows_is_not_the_longest_delay(place: Workplace) -> None:
@@ -161,8 +161,8 @@ def test_wait_for_late_rows_is_not_the_longest_delay(place: Workplace) -> None:
     events = place.write("late.csv", [*late, *["03:30,a"] * 396, "04:00,a"])
     done = place("release", "count", events, *place.again, "--append")
     assert (
-        "new rows that were in time for their hour: 397 of 401 (99%). With --release-delay 1h, "
-        "99.75% would have been in time; 1 row came later."
+        "of 401 new rows that may count, 397 (99%) were in time for their hour. With "
+        "--release-delay 1h, 99.75% would have been in time; 1 row came later."
     ) in done.err
 
 
@@ -171,7 +171,7 @@ def test_late_rows_wait_while_nothing_is_released(place: Workplace) -> None:
     out = ("--append", "--output", str(place.folder / "out.parquet"))
     done = place("release", "count", place.write("late.csv", ["00:20,b"]), *place.again, *out)
     assert "to be counted at the next release: 1\n" in done.err
-    assert "in time for their hour: 0 of 1 (0%). With --release-delay 3h, all" in done.err
+    assert "of 1 new row that may count, 0 (0%) were in time for their hour. With" in done.err
     assert place.estimates() == TOTALS
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime
+from fractions import Fraction
 from pathlib import Path
 from typing import NamedTuple
 
@@ -467,16 +468,23 @@ def _remedy_of_late_rows(result: RunResult) -> str:
     option = param("release_delay", wait)
     if result.options.release_delay:
         option = f"{param('release_delay')} longer by {wait}"
-    with_wait = "all"
+    with_wait = "all of these"
     later = ""
     if rows.with_wait < rows.all:
         with_wait = _share(rows.with_wait, rows.all)
         later = f"; {counted(rows.all - rows.with_wait, 'row')} came later"
     within_limit = " within their user's limit" if _limits_users(result) else ""
+    n_too_old = max(_number_of_closed_windows(result), counts.input.choice.new_past)
+    too_old = ""
+    if n_too_old:
+        verb = "is" if n_too_old == 1 else "are"
+        too_old = f" {counted(n_too_old, 'row')} too old to count {verb} not among these."
     sentence = (
-        f"new rows{within_limit} that were in time for their {windows.period or 'window'}: "
-        f"{rows.without_wait:,} of {rows.all:,} ({_share(rows.without_wait, rows.all)}). "
-        f"With {option}, {with_wait} would have been in time{later}."
+        f"of {counted(rows.all, 'new row')}{within_limit} that may count, {rows.without_wait:,} "
+        f"({_share(rows.without_wait, rows.all)}) "
+        f"{'was' if rows.without_wait == 1 else 'were'} in time for their "
+        f"{windows.period or 'window'}. With {option}, {with_wait} would have been in "
+        f"time{later}.{too_old}"
     )
     if not _may_revise(result):
         return sentence
@@ -485,12 +493,13 @@ def _remedy_of_late_rows(result: RunResult) -> str:
 
 
 def _share(part: int, whole: int) -> str:
-    """Return a share in per cent with two digits after the point, rounded down.
+    """Return a share in per cent with two digits after the point, 100% only if it is all.
 
-    >>> _share(2_957, 2_959), _share(1, 3), _share(2, 2)
-    ('99.93%', '33.33%', '100%')
+    >>> _share(31, 151), _share(2_957, 2_959), _share(2, 2), _share(99_999, 100_000)
+    ('20.53%', '99.93%', '100%', '99.99%')
     """
-    return f"{10_000 * part // whole / 100:g}%"
+    hundredths = min(round(Fraction(10_000 * part, whole)), 10_000 if part == whole else 9_999)
+    return f"{hundredths / 100:g}%"
 
 
 def _lines_of(notes: Sequence[RowsNote]) -> list[str]:
