@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from counton.base.errors import CountonError, StreamClosedError
+from counton.base.errors import CountonError, StreamClosedError, translate
 from counton.base.wording import counted
 from counton.cli.exits import ExitCode
-from counton.cli.failures import failed_report, failure, line_of_failed_job
+from counton.cli.failures import failed_report, failure, line_of_failed_job, names_in_run
 from counton.cli.job_plan import loss_of
 from counton.cli.print_forms import (
     CONFIDENTIAL,
@@ -18,6 +18,7 @@ from counton.cli.print_forms import (
     warn_of_weak,
 )
 from counton.cli.run_report import (
+    left_out_options_note,
     new_stream_notes,
     omitted_row_notes,
     unlisted_group_notes,
@@ -116,7 +117,7 @@ def _print(name: str, outcome: Rehearsal | ClosedStream | FailedJob) -> None:
 
 
 def _write_remarks(rehearsal: Rehearsal, messages: Console | ReportLines, prefix: str) -> None:
-    """Write what may be wrong with a job, as its first run does.
+    """Write what may be wrong with a job, as a run does.
 
     Args:
         rehearsal: the job, and what its run would do.
@@ -128,6 +129,10 @@ def _write_remarks(rehearsal: Rehearsal, messages: Console | ReportLines, prefix
     if unread is not None:
         messages.write_line(f"{prefix}{unread}")
     if result.before is not None:
+        left_out = left_out_options_note(result.spec, rehearsal.job)
+        if left_out is not None:
+            names = names_in_run([type(rehearsal.job)])
+            messages.write_line(f"{prefix}note: {translate(left_out, names)}")
         return
     metadata = result.spec.metadata()
     warn_of_weak(messages, metadata.guarantee, metadata.privacy_unit, prefix)

@@ -13,6 +13,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import NamedTuple
 
+from counton.base.columns import list_in_words
 from counton.base.errors import param
 from counton.base.lengths import LATE_DAYS
 from counton.base.look_alikes import shown_beside
@@ -32,7 +33,7 @@ from counton.run.input_notes import differing_rows_note, number_missing
 from counton.run.new_job.count_columns import columns_named_as_counts
 from counton.run.rows.row_numbers import RowNumbers
 from counton.run.run_job import RowCounts, RunResult
-from counton.run.spec.stream_spec import StreamSpec
+from counton.run.spec.stream_spec import StreamSpec, left_out_options
 from counton.run.spec.terms import (
     CountedEvent,
     Expiring,
@@ -522,6 +523,23 @@ def new_stream_notes(
         count_column_note(column_names, job),
     )
     return [note for note in notes if note is not None]
+
+
+def left_out_options_note(spec: StreamSpec, job: Job) -> str | None:
+    """Return a sentence on options that a job file leaves out and its stream keeps, else None.
+
+    Args:
+        spec: the specification of an existing stream.
+        job: the job as its file states it.
+    """
+    names = left_out_options(spec, job)
+    if not names:
+        return None
+    pronoun = "it" if len(names) == 1 else "them"
+    return (
+        f"the job file leaves out {list_in_words([param(name) for name in names])}, but the stream "
+        f"keeps {pronoun} from its first run. To change {pronoun}, start another {param('stream')}"
+    )
 
 
 def count_column_note(column_names: Collection[str], job: Job) -> str | None:

@@ -29,6 +29,7 @@ from counton.cli.privacy_words import privacy_line
 from counton.cli.run_report import (
     distinct_lines,
     json_report,
+    left_out_options_note,
     new_stream_notes,
     next_window_line,
     operator_notes,
@@ -159,6 +160,10 @@ def run_and_report(
     if result.before:  # before the first release, no earlier run has named these rows
         newly_quarantined = min(newly_quarantined, quarantine.number_of_new_rows())
     _write_remarks(result, messages, prefix)
+    if prefix and result.before:
+        left_out = left_out_options_note(result.spec, job)
+        if left_out is not None:
+            messages.write_line(f"{prefix}note: {translate(left_out, names)}")
     notes = [translate(note, names) for note in operator_notes(result, newly_quarantined)]
     has_later_windows = next_window_line(result) is not None
     if isinstance(messages, ReportLines):

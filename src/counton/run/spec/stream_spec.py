@@ -521,6 +521,34 @@ def differences(spec: StreamSpec, job: Job) -> list[Difference]:
     return [pair for pair in differing if pair.option not in same]
 
 
+def left_out_options(spec: StreamSpec, job: Job) -> list[str]:
+    """Return the options that a job leaves out, although its stream would be another one without.
+
+    A job without time, start or length of windows only names its stream, and leaves out all others.
+
+    >>> from counton.job.statistics.count import CountJob
+    >>> from counton.run.spec.plan_spec import plan_spec
+    >>> options = {"time": "at", "every": "1d", "start": "2024-03-01", "epsilon": 1, "windows": 30}
+    >>> spec = plan_spec(CountJob(**options, group_by="street", groups="A,B", other_group="other"))
+    >>> left_out_options(spec, CountJob(**options, group_by="street", groups="A,B"))
+    ['other_group']
+    >>> left_out_options(spec, CountJob(windows=30)), left_out_options(spec, spec.job)
+    ([], [])
+    """
+    if not all(job.has_stated(name) for name in ("time", "every", "start")):
+        return []
+    names = [name for name in names_in_scope(type(job), STREAM) if not job.has_stated(name)]
+    try:
+        implied = normal_form(job)
+    except InvalidInputError:  # the options that are left out are needed
+        implied = job
+    return [
+        name
+        for name in names
+        if spec.job.has_stated(name) and spec.job.value_of(name) != implied.value_of(name)
+    ]
+
+
 def _same_in_other_form(here: Job, there: Job, names: Collection[str]) -> Collection[str]:
     """Return those differing options that mean the same, although they are written otherwise.
 
