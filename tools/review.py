@@ -56,7 +56,8 @@ PRIVATE = (
     ),
     Room(
         ("run/counting/step_inputs.py", "run/counting/seen_rows.py", "run/counting/kept_totals.py",
-         "run/counting/measurement.py", "run/rows/window_sums.py", "run/rows/kept_sums.py",
+         "run/counting/measurement.py", "run/counting/unchanged_rows.py",
+         "run/rows/window_sums.py", "run/rows/row_reading.py", "run/rows/kept_sums.py",
          "run/rows/discovered_groups.py",
          "run/rows/uncounted_files.py", "run/counting/missing_rows.py", "run/close_stream.py"),
         "a row counts once, late or again, whatever other rows come and go; what waits is shown to "

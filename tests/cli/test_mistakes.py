@@ -79,7 +79,7 @@ def test_standard_input_counted_twice_is_refused(
         run(Job("count", piped(), place.state, append=True, until="2013-01-01T05:00"))
 
 
-@pytest.mark.parametrize("what", ["read_rows.aggregate_rows", "uncounted_files._by_digest"])
+@pytest.mark.parametrize("what", ["row_reading.aggregate_rows", "uncounted_files._by_digest"])
 def test_events_changed_during_reading_are_refused(
     what: str,
     place: Workplace,

@@ -129,11 +129,12 @@ def test_groups_file_is_read_by_lines(tmp_path: Path) -> None:
     assert read_domain(str(tmp_path / "d.txt"), "page") == ("home", "shop\u2028two", "b\x1car")
 
 
-@pytest.mark.parametrize("most", [1, 3, 8, 2**24])
+@pytest.mark.parametrize(("little", "most"), [(0, 1), (0, 3), (0, 8), (0, 2**24), (2**16, 1)])
 def test_names_of_a_text_are_its_stripped_lines(
-    most: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    little: int, most: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However many characters are read at a time: a name begins and ends with no white space."""
+    monkeypatch.setattr("counton.io.declared_groups._LITTLE", little)
     monkeypatch.setattr("counton.io.declared_groups._TEXT", most)
     space = [one for one in map(chr, range(0x3001)) if one.isspace()]
     names = [f"{one}a {number}{one}" for number, one in enumerate(space)]

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import polars as pl
 import pytest
 from forked_commands import forked_python
 from programs import run_program
@@ -99,6 +100,26 @@ def test_run_with_nothing_new_imports_no_unneeded_modules(tmp_path: Path) -> Non
     assert not loaded & {"matplotlib", "scipy", "pandas", "dp_accounting", "ssl"}
     assert "rich.console" not in loaded
     assert "polars" not in loaded_by(command("ledger", tmp_path / "s.db"))  # which reads no rows
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet", "jsonl"])
+def test_run_with_unchanged_files_does_not_import_polars(kind: str, tmp_path: Path) -> None:
+    visits = pl.DataFrame({"time": ["2024-03-01T09:00", "2024-03-02T10:00"], "page": ["a", "b"]})
+    events = tmp_path / f"visits.{kind}"
+    match kind:
+        case "csv":
+            visits.write_csv(events)
+        case "parquet":
+            visits.write_parquet(events)
+        case _:
+            visits.write_ndjson(events)
+    (tmp_path / "pages.txt").write_text("a\nb\n")
+    words = ["release", "count", events, "--state", tmp_path / "s.db", "--time", "time"]
+    words += ["--every", "1d", "--start", "2024-03-01", "--until", "latest-event"]
+    words += ["--group-by", "page", "--groups", tmp_path / "pages.txt"]
+    words += ["--windows", 365, "--epsilon", 1]
+    loaded = [loaded_by(command(*words)) for _ in range(2)]
+    assert ["polars" in names for names in loaded] == [True, False]
 
 
 def models_loaded_by(*words: object) -> set[str]:

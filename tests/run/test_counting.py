@@ -150,7 +150,7 @@ def test_append_run_reads_only_new_files_of_folder(
         read.extend(Path(part.name).name for part in source.parts)
         return sum_rows(source, *arguments, **more)
 
-    monkeypatch.setattr("counton.run.rows.window_sums.sum_rows", noting)
+    monkeypatch.setattr("counton.run.rows.row_reading.sum_rows", noting)
     for night, rows in enumerate((ROWS[:20], ROWS[20:30], ROWS[30:])):
         rows.write_csv(folder / f"{night}.csv")
         latest = release("count", folder, **NEW, state=state, append=True)

@@ -9,19 +9,21 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pytest
 from databases import rows_in
 
-from counton.base.errors import CountonError
+from counton.base.errors import CountonError, InvalidInputError
 from counton.base.private import Private, reveal
 from counton.io.sources import Source
 from counton.job.statistics.count import CountJob
 from counton.job.statistics.sum import SumJob
 from counton.noise import Key
 from counton.run import Job, run
+from counton.run.counting import plan_steps, unchanged_rows
 from counton.run.prepared_run import PreparedRun
-from counton.run.rows import kept_sums, read_rows
+from counton.run.rows import kept_sums, read_rows, row_reading
 from counton.run.rows.window_sums import WindowSums
 from counton.state import Store
 from counton.state.input_sums import InputSums
@@ -45,6 +47,10 @@ def reading_always(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 def refuse_to_read(*_: object, **__: object) -> None:
     raise AssertionError("rows are read")
+
+
+def refuse_to_plan(*_: object) -> None:
+    raise AssertionError("steps are planned")
 
 
 def visits(rows: list[tuple[float, str, int]]) -> str:
@@ -102,7 +108,7 @@ def test_same_bytes_are_not_read_again(
     job = counting(tmp_path, "s.db")
     first = outcome(job, key, START + timedelta(days=2))
     (tmp_path / "same.csv").write_bytes((tmp_path / "visits.csv").read_bytes())
-    monkeypatch.setattr(read_rows, "aggregate_rows", refuse_to_read)
+    monkeypatch.setattr(row_reading, "aggregate_rows", refuse_to_read)
     later = counting(tmp_path, "s.db", events=tmp_path / "same.csv")
     second = outcome(later, key, START + timedelta(days=3))
     assert (first[:2], second[:2]) == ((0, 2), (2, 3))
@@ -127,7 +133,7 @@ def test_other_input_is_read(
 ) -> None:
     (tmp_path / "visits.csv").write_text(visits([(0.5, "a", 1), (1.5, "b", 2)]))
     outcome(counting(tmp_path, "s.db"), key, START + timedelta(days=2))
-    monkeypatch.setattr(read_rows, "aggregate_rows", refuse_to_read)
+    monkeypatch.setattr(row_reading, "aggregate_rows", refuse_to_read)
     more = change(tmp_path)
     if more == {"separator": ";"}:
         (tmp_path / "visits.csv").write_text("time;page;value\n")
@@ -171,7 +177,7 @@ def test_clock_put_back_is_noticed(
     (tmp_path / "visits.csv").write_text(visits([(0.5, "a", 1), (2.5, "b", 2)]))
     job = counting(tmp_path, "s.db")
     outcome(job, key, START + timedelta(days=3))
-    monkeypatch.setattr(read_rows, "aggregate_rows", refuse_to_read)
+    monkeypatch.setattr(row_reading, "aggregate_rows", refuse_to_read)
     with pytest.raises(AssertionError, match="rows are read"):
         run(job, key=key, now=START + timedelta(days=2))
 
@@ -292,6 +298,57 @@ def test_history_with_kept_sums_equals_history_of_read_rows(
         assert kept(tmp_path / "quick.db") == kept(tmp_path / "slow.db")
     # Names of undeclared groups are read again, for the operator.
     assert any(hits) == (kind != "dropped")
+
+
+@pytest.mark.parametrize("kind", ["whole", "lookback", "revised", "latest", "careful"])
+def test_run_without_steps_compares_unchanged_rows_alone(
+    kind: str, tmp_path: Path, key: Key, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows: list[tuple[float, str, int]] = [(0.5, "a", 1), (1.5, "b", 2), (2.5, "a", 1)]
+    (tmp_path / "visits.csv").write_text(visits(rows))
+    job = counting(tmp_path, "s.db", **KINDS[kind])
+    outcome(job, key, START + timedelta(days=3))
+    monkeypatch.setattr(plan_steps, "plan_steps", refuse_to_plan)
+    before, after, *_ = outcome(job, key, START + timedelta(days=3, hours=1))
+    assert before
+    assert before == after
+
+
+def test_counted_sums_are_none_if_rows_of_a_released_window_wait() -> None:
+    totals = np.array([[[[3, 4]], [[3, 0]]]])  # of one window: seen, then counted
+    block = (np.array([2]), totals)
+    assert unchanged_rows._counted_sums([block], released=2) is None
+    sums = unchanged_rows._counted_sums([block], released=1)
+    assert sums is not None
+    assert sums.shape == (4, 0)
+
+
+def test_unchanged_late_rows_are_told_again(tmp_path: Path, key: Key) -> None:
+    rows: list[tuple[float, str, int]] = [(0.5, "a", 1), (1.5, "b", 2)]
+    job = counting(tmp_path, "s.db")
+    (tmp_path / "visits.csv").write_text(visits(rows))
+    outcome(job, key, START + timedelta(days=2))
+    (tmp_path / "visits.csv").write_text(visits([*rows, (1.6, "b", 3)]))
+    told = [
+        run(job, key=key, now=START + timedelta(days=3, hours=hour)).confidential_counts()
+        for hour in range(2)
+    ]
+    assert [counts.input.after_final for counts in told] == [1, 1]
+
+
+def test_columns_are_checked_if_bytes_are_new(tmp_path: Path, key: Key) -> None:
+    """A run without new rows does not look at columns, nor at where groups come from."""
+    (tmp_path / "visits.csv").write_text(visits([(0.5, "a", 1), (1.5, "b", 2)]))
+    job = counting(tmp_path, "s.db")
+    now = START + timedelta(days=2)
+    outcome(job, key, now)
+    (tmp_path / "visits.csv").write_text("time,pages\n2024-03-01T09:00,a\n")
+    with pytest.raises(InvalidInputError, match="has no column 'page'"):
+        run(job, key=key, now=now)
+    (tmp_path / "visits.csv").write_text("page,time\na,2024-03-01T09:00\nb,2024-03-01T09:00\n")
+    of_rows = job.with_options(groups=str(tmp_path / "visits.csv"))
+    with pytest.raises(InvalidInputError, match="is the file of the events"):
+        run(of_rows, key=key, now=now)
 
 
 @pytest.mark.parametrize("ending", ["parquet", "jsonl", "csv.gz"])

@@ -44,6 +44,8 @@ _MOST_GROUPS = 2 * 10**8
 
 #: Number of characters of a text of names that are read at a time.
 _TEXT = 2**24
+#: Largest size in bytes of a text that is read without polars: to import it takes longer.
+_LITTLE = 2**16
 
 
 def read_domain(
@@ -272,18 +274,25 @@ def text_lines(source: str | os.PathLike[str]) -> GroupNames:
             ".parquet or .jsonl, or as .txt with one group a line"
         )
     refuse_sqlite(str(path))
-    space = "".join(filter(str.isspace, map(chr, range(0x3001))))  # as for ``str.strip``
     try:
-        with path.open(encoding="utf-8-sig") as file:
-            # some lines at a time, so that a long text is never in memory as a whole
-            parts = [
-                pl.Series([text]).str.split("\n").explode().str.strip_chars(space)
-                for text in iter(lambda: file.read(_TEXT) + file.readline(), "")
-            ]
+        if path.stat().st_size <= _LITTLE:
+            lines = path.read_text(encoding="utf-8-sig").split("\n")
+            return GroupNames([line.strip() for line in lines if line.strip()])
+        return _lines_of_long_text(path)
     except UnicodeDecodeError as error:
         raise InvalidInputError(
             f"groups {str(path)!r} is not valid UTF-8; convert the file"
         ) from error
+
+
+def _lines_of_long_text(path: Path) -> GroupNames:
+    """Return the lines of a text, some at a time, so that it is never in memory as a whole."""
+    space = "".join(filter(str.isspace, map(chr, range(0x3001))))  # as for ``str.strip``
+    with path.open(encoding="utf-8-sig") as file:
+        parts = [
+            pl.Series([text]).str.split("\n").explode().str.strip_chars(space)
+            for text in iter(lambda: file.read(_TEXT) + file.readline(), "")
+        ]
     names = pl.concat([pl.Series(dtype=pl.String), *parts])
     return GroupNames(names.filter(names != ""))
 

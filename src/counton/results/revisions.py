@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import numpy as np
-import polars as pl
 from numpy.typing import NDArray
 
 from counton.base.arrays import IntegersOrFloats, read_only
@@ -22,6 +21,7 @@ from counton.continual import Design
 from counton.results.series_numbers import SeriesNumbers
 from counton.results.table_rows import arranged
 from counton.strategies import AsOf, WindowVersions
+from counton.windowing.lazy_polars import polars as pl
 from counton.windowing.windows import Windows
 
 

@@ -11,7 +11,6 @@ from counton.io.input_paths import are_several
 from counton.io.sources import Source
 from counton.job.common_options import Job
 from counton.job.incompatible import NEEDS_OF_RETENTION, refuse_unmet_needs
-from counton.run.erasure import check_retain
 from counton.run.opened_state import OpenedState
 from counton.run.outputs.run_outputs import check_outputs, refuse_shared_files
 from counton.run.progress import Progress, no_progress
@@ -22,11 +21,12 @@ from counton.run.rows.row_source import (
     query_moments,
     refuse_rows_as_domain,
     refuse_unit_of_users,
+    with_combined_columns,
 )
 from counton.run.spec.parsing import parse_outputs, parse_run
 from counton.run.spec.planned_accuracy import refuse_less_accurate
 from counton.run.spec.stream_spec import StreamSpec, refuse_differences
-from counton.run.spec.terms import OutputFiles, RunOptions, SingleTable
+from counton.run.spec.terms import OutputFiles, RunOptions, SingleTable, Snapshot
 from counton.run.windows.covered_windows import covered_windows
 from counton.run.windows.due_windows import EndedWindows
 from counton.state.ledger_rows import SpentUnit
@@ -41,6 +41,9 @@ class PreparedRun:
     Attributes:
         job: the job, filled with the options that its stream keeps.
         source: the rows, of which only the names of columns are known.
+        has_unchecked_rows: whether `check_rows_of_stream` is due before rows are read. A run whose
+            files have bytes that were counted before does without, and so without polars.
+        states_groups: whether the job itself states groups.
         are_several_files: whether the job names a folder, a pattern or several files.
         now: the current time; with a query, the time at which it is asked.
     """
@@ -53,6 +56,8 @@ class PreparedRun:
     source: Private[Source]
     are_several_files: bool
     now: datetime
+    has_unchecked_rows: bool = False
+    states_groups: bool = False
 
     @property
     def begins_stream(self) -> bool:
@@ -92,6 +97,7 @@ def prepare(
     *,
     units: Sequence[SpentUnit] = (),
     writes_files: bool = True,
+    may_leave_unchecked: bool = False,
 ) -> PreparedRun:
     """Plan the stream of a job, or load it and compare the job with it. No row is read.
 
@@ -103,6 +109,8 @@ def prepare(
         progress: function that is told the current task.
         units: further protected units for which the ledger of the state will have entries.
         writes_files: False if the run writes no table and no chart, whatever its stream keeps.
+        may_leave_unchecked: whether `read_rows` may check the names of columns, if it must read a
+            snapshot of a stream that exists.
 
     Raises:
         InvalidInputError: an option or a column is wrong.
@@ -116,27 +124,51 @@ def prepare(
     outputs = parse_outputs(job) if writes_files else OutputFiles()
     retention = job.value_of("retain")
     if retention is not None:
+        from counton.run.erasure import check_retain
+
         check_retain(retention)
         refuse_unmet_needs(job, NEEDS_OF_RETENTION)
     check_outputs(outputs, options, spec, job.confidence_level)
     refuse_shared_files(job, rows, options, outputs, state.noise_id)
     moments = query_moments(job, spec, options, state.released, now)
+    is_new_stream = state.saved is None
+    is_snapshot_of_files = rows is None and isinstance(options.input, Snapshot)
+    leaves_unchecked = may_leave_unchecked and not is_new_stream and is_snapshot_of_files
     if source is None:
         source = open_rows(job, rows, moments.edges)
-        if states_groups:
+        if states_groups and not leaves_unchecked:
             refuse_rows_as_domain(job, source, rows)
-        if state.saved is None:
+        if is_new_stream:
             refuse_unit_of_users(job, source.parts[0].columns())
+    source = with_combined_columns(source, spec, is_new_stream=is_new_stream)
+    if not leaves_unchecked:
+        check_rows(source, spec, is_new_stream=is_new_stream)
     return PreparedRun(
         job=job,
         spec=spec,
         options=options,
         outputs=outputs,
         state=state,
-        source=Private(check_rows(source, spec, is_new_stream=state.saved is None)),
+        source=Private(source),
         are_several_files=rows is None and are_several(job.events),
         now=now if moments.asked_at is None else moments.asked_at,
+        has_unchecked_rows=leaves_unchecked,
+        states_groups=states_groups,
     )
+
+
+def check_rows_of_stream(prepared: PreparedRun, source: Source) -> None:
+    """Refuse rows that `prepare` has left unchecked: they lack a column, or name the groups.
+
+    Args:
+        source: the rows.
+
+    Raises:
+        InvalidInputError: they do.
+    """
+    if prepared.states_groups:
+        refuse_rows_as_domain(prepared.job, source, None)
+    check_rows(source, prepared.spec, is_new_stream=False)
 
 
 def _planned_or_continued(

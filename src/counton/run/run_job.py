@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import NamedTuple, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 from counton.base.errors import InvalidInputError
 from counton.base.exact import quote
@@ -24,9 +24,7 @@ from counton.results.display import DisplaySelection
 from counton.results.release import Release
 from counton.run.counting.missing_rows import refuse_holes
 from counton.run.counting.operator_counts import OperatorCounts
-from counton.run.counting.plan_steps import plan_steps
-from counton.run.counting.step_inputs import PlannedSteps
-from counton.run.erasure import retain
+from counton.run.counting.unchanged_rows import NoSteps, find_no_steps
 from counton.run.opened_state import OpenedState
 from counton.run.outputs.read_journal import read_release
 from counton.run.outputs.run_outputs import write_outputs
@@ -41,6 +39,9 @@ from counton.run.spec.terms import OutputFiles, RunOptions, SingleTable
 from counton.run.windows.due_windows import EndedWindows, ReleaseClock, RowTimes
 from counton.state import Store, Stream
 from counton.state.database import CommitHook
+
+if TYPE_CHECKING:
+    from counton.run.counting.step_inputs import PlannedSteps
 
 
 @dataclass(frozen=True, repr=False)
@@ -190,7 +191,7 @@ def run(
     if key is not None:
         job = job.with_options(key=key)
     with OpenedState(job) as state:
-        prepared = prepare(job, state, rows, now, progress)
+        prepared = prepare(job, state, rows, now, progress, may_leave_unchecked=True)
         if approve is not None:
             approve(prepared.spec)
         rows_read = read_rows(prepared, progress)
@@ -314,7 +315,13 @@ def commit(
         refuse_counted_meanwhile(
             rows_read.files, stream.has_source, are_several=prepared.are_several_files
         )
-    steps = plan_steps(prepared, rows_read, ended, stream)
+    steps: PlannedSteps | NoSteps | None = None
+    if stream is not None and commit_hook is None:
+        steps = find_no_steps(prepared, rows_read, ended, stream)
+    if steps is None:
+        from counton.run.counting.plan_steps import plan_steps  # imports polars
+
+        steps = plan_steps(prepared, rows_read, ended, stream)
     new_public_facts: Mapping[str, object] | None = None
     if stream is None:
         stream = state.create(spec)
@@ -327,6 +334,8 @@ def commit(
         stream.commit(addition, commit_hook=commit_hook)
     retention = prepared.job.value_of("retain")
     if retention is not None and steps.span.new_steps:
+        from counton.run.erasure import retain
+
         retain(stream, spec, retention)
     sums = reveal(rows_read.sums)
     numbers = sums.numbers
@@ -336,10 +345,12 @@ def commit(
     return Committed(stream, spec, Private(counts))
 
 
-def _number_of_empty_windows(prepared: PreparedRun, times: RowTimes, steps: PlannedSteps) -> int:
+def _number_of_empty_windows(
+    prepared: PreparedRun, times: RowTimes, steps: PlannedSteps | NoSteps
+) -> int:
     """Return the number of released windows after the newest row; 0 of a single table."""
     span = steps.span
-    if not span.is_recurring:
+    if isinstance(steps, NoSteps) or not span.is_recurring:
         return 0
     last_counted = max(span.released, steps.last_window_with_rows)
     return min(

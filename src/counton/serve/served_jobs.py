@@ -37,8 +37,9 @@ from counton.run.counting.exactness import SumBounds
 from counton.run.opened_state import OpenedState
 from counton.run.outputs.path_conflicts import refuse_shared
 from counton.run.prepared_run import prepare
+from counton.run.rows.row_reading import row_mapping
 from counton.run.rows.row_source import named_columns
-from counton.run.rows.window_sums import columns_of, row_mapping
+from counton.run.rows.window_sums import columns_of
 from counton.run.spec.parsing import parse_run
 from counton.run.spec.stream_spec import StreamSpec
 from counton.run.spec.terms import SingleTable

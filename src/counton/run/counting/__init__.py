@@ -2,6 +2,7 @@
 
 In the order of a run:
 
+- `unchanged_rows` ends the planning of a run that releases no window and has only counted rows.
 - `plan_steps` is the part of the commit that writes nothing. It uses all of the following modules.
 - `rows_of_run` decides which rows of the input may count. It returns one of the two kinds of rows
   in `seen_rows`: new rows, or a snapshot.

@@ -33,7 +33,7 @@ from counton.io.files import EventFile
 from counton.io.sources import Source
 from counton.run.prepared_run import PreparedRun
 from counton.run.rows.row_numbers import RowNumbers
-from counton.run.rows.window_sums import WindowSums
+from counton.run.rows.window_sums import KeptColumns, WindowSums
 from counton.run.windows.due_windows import RowTimes
 from counton.state.input_sums import InputSums
 from counton.windowing.lazy_polars import polars as pl
@@ -41,7 +41,6 @@ from counton.windowing.windows import microseconds
 
 #: Largest number of sums that are kept: about 1 MB in the state.
 MOST_SUMS = 2**18
-_SCHEMA = dict.fromkeys(("window", "cell", "rows", "total"), pl.Int64)
 
 
 def may_keep(prepared: PreparedRun, source: Source) -> bool:
@@ -97,7 +96,8 @@ class ReadSums:
         sums = reveal(self.sums)
         frame = sums.frame
         has_names = bool(sums.numbers.unlisted_names)
-        if has_names or frame.height > MOST_SUMS or frame.schema != _SCHEMA:
+        schema = dict.fromkeys(KeptColumns._fields, pl.Int64)
+        if has_names or frame.height > MOST_SUMS or frame.schema != schema:
             return None
         if not _are_past(sums, self.prepared.now):
             return None
@@ -120,7 +120,7 @@ def _are_past(sums: WindowSums, now: datetime) -> bool:
 def _digest(prepared: PreparedRun, source: Source) -> str:
     """Return a digest of the bytes of all files, and of how they are read."""
     how = {
-        "versions": [version("counton"), pl.__version__],
+        "versions": [version("counton"), version("polars")],
         "record": prepared.spec.public_facts()["record"],
         "unlisted groups": prepared.options.unlisted_groups,
         "files": [
@@ -152,7 +152,7 @@ def _pack(sums: WindowSums, digest: str, sizes: Sequence[int]) -> InputSums:
             "any_beyond": times.any_beyond,
             "any_rows": times.any_rows,
         },
-        columns=tuple(sums.frame[name].to_numpy() for name in _SCHEMA),
+        columns=tuple(sums.frame[name].to_numpy() for name in KeptColumns._fields),
         windows=np.asarray(times.windows_with_rows, np.int64),
     )
 
@@ -161,7 +161,7 @@ def _unpack(kept: InputSums) -> WindowSums:
     numbers = kept.numbers
     rows = {**numbers["rows"], "unlisted_names": ()}
     return WindowSums(
-        pl.DataFrame(dict(zip(_SCHEMA, kept.columns, strict=True)), schema=_SCHEMA),
+        KeptColumns(*(column.astype(np.int64) for column in kept.columns)),
         RowTimes(
             newest=numbers["newest"],
             newest_within=numbers["newest_within"],

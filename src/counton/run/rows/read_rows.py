@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from counton.base.private import Private, reveal
 from counton.io.row_assignment import RowMapping
 from counton.io.sources import Source
-from counton.run.counting.chosen_rows import RowChoice
-from counton.run.prepared_run import PreparedRun
+from counton.run.prepared_run import PreparedRun, check_rows_of_stream
 from counton.run.progress import Progress, no_progress, row_watcher
 from counton.run.rows.kept_sums import ReadSums, find_sums, may_keep
-from counton.run.rows.row_buffer import RowBuffer
 from counton.run.rows.uncounted_files import (
     UncountedFiles,
     leave_out_counted_files,
     recognise_files,
 )
-from counton.run.rows.window_sums import RowReading, WindowSums, aggregate_rows, columns_of
+from counton.run.rows.window_sums import WindowSums, columns_of
 from counton.run.spec.terms import NewRows, SnapshotRecognition
 from counton.windowing.groups import GroupNames
+
+if TYPE_CHECKING:
+    from counton.run.rows.row_buffer import RowBuffer
 
 
 @dataclass(frozen=True, repr=False)
@@ -58,6 +60,8 @@ def read_rows(prepared: PreparedRun, progress: Progress = no_progress) -> ReadRo
     sums_to_keep = None
     sums = find_sums(prepared, reveal(source)) if keeps_sums else None
     if sums is None:
+        if prepared.has_unchecked_rows:
+            check_rows_of_stream(prepared, reveal(source))
         sums = _read_sums(prepared, source, progress)
         sums_to_keep = ReadSums(prepared, source, sums) if keeps_sums else None
     has_rows = reveal(sums).numbers.read > 0
@@ -72,6 +76,8 @@ def _read_sums(
     prepared: PreparedRun, source: Private[Source], progress: Progress
 ) -> Private[WindowSums]:
     """Read all rows, and add them up."""
+    from counton.run.rows.row_reading import RowReading, aggregate_rows
+
     state = prepared.state
     spec = prepared.spec
 
@@ -96,6 +102,9 @@ def _make_buffer(
     terms = prepared.spec.terms
     if not terms.chooses_rows:
         return None
+    from counton.run.counting.chosen_rows import RowChoice
+    from counton.run.rows.row_buffer import RowBuffer
+
     state = prepared.state
     buffer = RowBuffer(mapping, state.secret(), groups)
     if _can_drop_early(prepared):

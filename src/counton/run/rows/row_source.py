@@ -242,20 +242,29 @@ def refuse_rows_as_domain(job: Job, source: Source, rows: object) -> None:
     )
 
 
-def check_rows(source: Source, spec: StreamSpec, *, is_new_stream: bool) -> Source:
-    """Return the rows of a stream with its combined columns; refuse rows that lack a column.
+def with_combined_columns(source: Source, spec: StreamSpec, *, is_new_stream: bool) -> Source:
+    """Return the rows of a stream with its combined columns.
 
     Args:
+        is_new_stream: whether the job begins its stream.
+    """
+    if not is_new_stream:
+        source = source.for_known_stream()
+    return join_columns(source, spec.terms.groups.column)
+
+
+def check_rows(source: Source, spec: StreamSpec, *, is_new_stream: bool) -> None:
+    """Refuse rows that lack a column of their stream.
+
+    Args:
+        source: the rows, with the combined columns of the stream.
         is_new_stream: whether the job begins its stream.
 
     Raises:
         InvalidInputError: a column is missing, its type cannot be read, or groups of several
             columns are named by one.
     """
-    if not is_new_stream:
-        source = source.for_known_stream()
     groups = spec.terms.groups
-    source = join_columns(source, groups.column)
     are_joined = groups.column is not None and groups.column in source.parts[0].together
     if is_new_stream and are_joined and isinstance(groups, Declared):
         refuse_groups_of_fewer_columns(groups.declared, groups.column)
@@ -265,7 +274,6 @@ def check_rows(source: Source, spec: StreamSpec, *, is_new_stream: bool) -> Sour
         input_part.check_columns(input_part.of_file(columns))
     if is_new_stream and isinstance(input_part, EventFile):  # only its header is read
         input_part.scan(columns)
-    return source
 
 
 def named_columns(job: Job, present: Sequence[str]) -> list[str]:

@@ -1,32 +1,36 @@
-"""Reading of a run's rows: opened, checked, and added up by window and group."""
+"""The rows of a run, added up by window and group."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from datetime import datetime
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from counton.base.errors import InvalidInputError, param
 from counton.base.exact import with_capital
 from counton.base.private import Private, reveal
-from counton.io.aggregation import Aggregates, sum_rows
-from counton.io.bad_rows import UnlistedRows, count_unlisted_rows, why_none_counts
-from counton.io.row_assignment import Columns, RowMapping
-from counton.io.sources import Source, UnreadableRowError
-from counton.run.rows.discovered_groups import GroupNamesOfRun, find_group_names
-from counton.run.rows.row_buffer import RowBuffer
+from counton.io.row_assignment import Columns
 from counton.run.rows.row_numbers import RowNumbers
 from counton.run.spec.stream_spec import StreamSpec
-from counton.run.spec.terms import Declared, RunOptions
 from counton.run.windows.due_windows import RowTimes
-from counton.windowing.groups import GroupNames
 from counton.windowing.lazy_polars import polars as pl
-from counton.windowing.windows import NO_MOMENT, Windows, microseconds
+from counton.windowing.windows import Windows
 
-#: Function that returns a buffer of the rows, if those that count are chosen; else None.
-MakeBuffer = Callable[[RowMapping, GroupNames | None], RowBuffer | None]
+if TYPE_CHECKING:
+    from counton.run.rows.discovered_groups import GroupNamesOfRun
+    from counton.run.rows.row_buffer import RowBuffer
+
+
+class KeptColumns(NamedTuple):
+    """The columns of sums by window and cell that a state has kept."""
+
+    window: NDArray[np.int64]
+    cell: NDArray[np.int64]
+    rows: NDArray[np.int64]
+    total: NDArray[np.int64]
 
 
 @dataclass(frozen=True, repr=False)
@@ -34,18 +38,27 @@ class WindowSums:
     """The rows of a run, added up by window and group. Exact, and so secret.
 
     Attributes:
-        frame: columns ``window`` (its number), ``cell``, ``rows`` and ``total``.
+        sums: columns ``window`` (its number), ``cell``, ``rows`` and ``total``; as an array if a
+            state has kept them, so that polars is imported only if more is done with them.
         times: what the times of the rows say.
         numbers: numbers of the rows.
         names: names of groups that are found in the rows; None if groups are declared.
         buffer: the rows themselves, if those that count are chosen; else None.
     """
 
-    frame: pl.DataFrame
+    sums: pl.DataFrame | KeptColumns
     times: RowTimes
     numbers: RowNumbers
     names: GroupNamesOfRun | None = None
     buffer: RowBuffer | None = None
+
+    @cached_property
+    def frame(self) -> pl.DataFrame:
+        """The sums as a data frame."""
+        if not isinstance(self.sums, KeptColumns):
+            return self.sums
+        columns = self.sums._asdict()
+        return pl.DataFrame(columns, schema=dict.fromkeys(columns, pl.Int64))
 
 
 def columns_of(spec: StreamSpec) -> Columns:
@@ -57,109 +70,6 @@ def columns_of(spec: StreamSpec) -> Columns:
         several=terms.statistic.columns,
         user=terms.privacy_unit.user_column,
         id=terms.recognition.id_column,
-    )
-
-
-def row_mapping(spec: StreamSpec, options: RunOptions) -> RowMapping:
-    """Return the rules by which the rows of a run are read."""
-    terms = spec.terms
-    statistic = terms.group_statistic
-    adds_values = statistic.parts or statistic.rank_digits
-    groups = terms.groups
-    return RowMapping(
-        columns_of(spec),
-        terms.windowing.windows,
-        unlisted_groups="discover" if spec.discovers_groups else options.unlisted_groups,
-        row_rule=statistic if adds_values else None,  # else rows are only counted
-        ambiguous=terms.ambiguous,
-        time_format=terms.time_format,
-        declared=groups.names if isinstance(groups, Declared) else (),
-        other=groups.other,
-        policies=options.policies,
-    )
-
-
-@dataclass(frozen=True, repr=False)
-class RowReading:
-    """How a run reads its rows.
-
-    Attributes:
-        spec: the specification of the stream.
-        options: the options of the run.
-        now: the current time.
-        kept_names: names of groups that the state has.
-        make_buffer: function that returns a buffer of the rows, if those that count are chosen.
-        watch: function that is told numbers of rows as they are read.
-    """
-
-    spec: StreamSpec
-    options: RunOptions
-    now: datetime
-    kept_names: tuple[str, ...]
-    make_buffer: MakeBuffer
-    watch: Callable[[int], None] | None = None
-
-    def add_up(self, rows: Source) -> WindowSums:
-        """Read all rows, and add them up by window and group.
-
-        Raises:
-            UnreadableRowError: a row cannot be read, and was not set aside.
-            InvalidInputError: a row cannot be counted, and no option says what to do with it.
-        """
-        mapping = row_mapping(self.spec, self.options)
-        groups = self.spec.terms.groups.names
-        names = None
-        if self.spec.discovers_groups:
-            names = find_group_names(rows, mapping, self.kept_names)
-            groups = names.all
-        buffer = self.make_buffer(mapping, groups)
-        counted = reveal(sum_rows(rows, mapping, groups, row_holder=buffer, watch=self.watch))
-        numbers = _row_numbers(rows, mapping, self.spec, counted)
-        if buffer is not None:
-            numbers = replace(numbers, users_like_missing=buffer.users_like_missing())
-        times = _times_of(counted, self.now, more_follow=rows.may_grow)
-        if counted.rows and counted.newest is None:
-            times = replace(times, why_none_counts=why_none_counts(rows, mapping))
-        return WindowSums(counted.cells, times, numbers, names, buffer)
-
-
-def aggregate_rows(reading: RowReading, source: Private[Source]) -> Private[WindowSums]:
-    """Read all rows, and add them up by window and group.
-
-    Raises:
-        InvalidInputError: a row cannot be counted, and no option says what to do with such rows.
-    """
-    rows = reveal(source)
-    try:
-        sums = reading.add_up(rows)
-    except UnreadableRowError:  # read the others again, if such rows are set aside
-        columns = columns_of(reading.spec).names
-        sums = reading.add_up(rows.sift(columns, reading.options.policies.unread))
-    return Private(sums)
-
-
-def _row_numbers(
-    rows: Source, mapping: RowMapping, spec: StreamSpec, counted: Aggregates
-) -> RowNumbers:
-    groups = spec.terms.groups
-    has_other_rows = False
-    if isinstance(groups, Declared) and groups.other is not None:
-        group_index = counted.cells["cell"] // spec.terms.group_statistic.n_accumulators
-        has_other_rows = bool((group_index == len(groups.declared)).any())
-    unlisted = UnlistedRows(0, 0, [])
-    if isinstance(groups, Declared) and (counted.unlisted or has_other_rows):
-        unlisted = count_unlisted_rows(rows, mapping)
-    return RowNumbers(
-        read=counted.rows,
-        within=counted.within,
-        before_start=counted.before_start,
-        after_last_window=counted.after_last_window,
-        unlisted=counted.unlisted,
-        missing=counted.missing,
-        quarantined=counted.quarantined,
-        in_other_group=unlisted.named if has_other_rows else 0,
-        without_group=unlisted.without_group if has_other_rows else 0,
-        unlisted_names=tuple(unlisted.names),
     )
 
 
@@ -188,17 +98,4 @@ def refuse_no_row_within(sums: Private[WindowSums], windows: Windows) -> None:
         f"{param('start')}, {param('windows')} or {param('time_format')}, or "
         "give rows of these windows. If nothing happened in them, give "
         f"{param('allow_empty_windows', True)}"
-    )
-
-
-def _times_of(counted: Aggregates, now: datetime, *, more_follow: bool) -> RowTimes:
-    moments = np.asarray(counted.moments, np.int64)
-    past = moments[(moments <= microseconds(now)) & (moments > NO_MOMENT)]
-    return RowTimes(
-        newest=counted.newest,
-        newest_within=int(past.max()) if past.size else None,
-        any_beyond=counted.after_last_window > 0,
-        any_rows=counted.rows > 0,
-        more_follow=more_follow,
-        windows_with_rows=counted.windows_with_rows,
     )
