@@ -135,6 +135,14 @@ def test_later_command_finds_default_state(loans: Workplace) -> None:
     assert "kept beside" not in other.out
 
 
+def test_file_of_bad_rows_is_named_as_secret(loans: Workplace) -> None:
+    first = loans.plain("release", "count", "loans.csv", *NEW, "--bad-rows", "quarantine:bad.csv")
+    assert (
+        "Keep secret: loans.counton.db, loans.counton.db.key and bad.csv (the rows that are set "
+        "aside). "
+    ) in " ".join(first.out.split())
+
+
 def test_state_path_with_space_is_printed_quoted(loans: Workplace) -> None:
     (loans.folder / "all loans.csv").write_bytes((loans.folder / "loans.csv").read_bytes())
     spaced = loans.plain(

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from counton.base.columns import list_in_words
 from counton.base.errors import CountonError, MissingOptionError, hide_secrets, param, translate
 from counton.base.wording import counted, plural
 from counton.cli.command_text import CommandActions, words_of_options
@@ -246,11 +247,22 @@ def print_result(console: Console, result: RunResult, names: Mapping[str, str]) 
     if result.before == 0 and has_default_state(
         result.job.state, result.job.events, append=result.job.append
     ):
-        key = "" if result.job.key is not None else f" and {state}.key"
-        console.write_line(f"Keep secret: {state}{key}. {_what_names_state(names)}")
+        secret_files = list_in_words(_secret_files(result.job, state))
+        console.write_line(f"Keep secret: {secret_files}. {_what_names_state(names)}")
     if result.after:
         _print_written_files(console, result)
     _print_next_steps(console, result, state)
+
+
+def _secret_files(job: Job, state: str) -> list[str]:
+    """Return the files of a job that nobody else may see; ``state`` is as a shell takes it."""
+    files = [state]
+    if job.key is None:
+        files.append(f"{state}.key")
+    quarantine = parse_policies(job).quarantine
+    if quarantine is not None:
+        files.append(f"{shlex.quote(str(quarantine))} (the rows that are set aside)")
+    return files
 
 
 def _print_screen(console: Console, result: RunResult, state: str) -> None:
