@@ -19,6 +19,7 @@ from counton.cli.print_forms import (
 )
 from counton.cli.run_report import (
     left_out_options_note,
+    missing_count_notes,
     new_stream_notes,
     omitted_row_notes,
     unlisted_group_notes,
@@ -104,6 +105,7 @@ def _print(name: str, outcome: Rehearsal | ClosedStream | FailedJob) -> None:
                 f"rows read: {rows.read:,}",
                 *omitted_row_notes(rows, result.confidential_beyond_limit()),
                 *unlisted_group_notes(rows, result.spec),
+                *missing_count_notes(result.confidential_cells_without_counts(), result.spec),
                 *user_notes(rows, result.spec),
             ]
             for note in notes:

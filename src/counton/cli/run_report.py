@@ -274,6 +274,7 @@ def operator_notes(result: RunResult, newly_quarantined: int) -> list[str]:
         notes += _changed_windows(result)
     if counts.rows.unlisted or counts.rows.in_other_group or counts.rows.without_group:
         notes += unlisted_group_notes(counts.rows, result.spec)
+    notes += missing_count_notes(counts.cells_without_counts, result.spec)
     notes += user_notes(counts.rows, result.spec)
     windows = result.spec.terms.windowing.windows
     if counts.input.late_by and not windows.n_revisions:
@@ -415,6 +416,29 @@ def _changed_windows(result: RunResult) -> list[str]:
     if rest > 0:
         lines.append(f"rows of {counted(rest, 'earlier window')} differ as well")
     return lines
+
+
+def missing_count_notes(cells: Sequence[tuple[int, str | None]], spec: StreamSpec) -> list[str]:
+    """Return a sentence on windows that are released as 0 because rows of counts lack values.
+
+    Args:
+        cells: numbers of windows, each with the name of a group that has no count there.
+        spec: the specification of the stream.
+    """
+    if not cells:
+        return []
+    windows = spec.terms.windowing.windows
+    shown = [
+        f"{'' if group is None else f'{group!r}, '}{windows.span_text(range(window, window + 1))}"
+        for window, group in cells[:_MOST_CHANGED_WINDOWS]
+    ]
+    if len(cells) > len(shown):
+        shown.append(f"{len(cells) - len(shown):,} more")
+    of_group = "" if cells[0][1] is None else " of a group"
+    return [
+        f"{counted(len(cells), 'window')}{of_group} without a count, released as 0 with noise "
+        f"({'; '.join(shown)}). If counts are missing, readers must be told"
+    ]
 
 
 def unlisted_group_notes(rows: RowNumbers, spec: StreamSpec) -> list[str]:

@@ -15,6 +15,7 @@ from counton.run.prepared_run import PreparedRun, prepare
 from counton.run.progress import Progress, no_progress
 from counton.run.rows.read_rows import read_rows
 from counton.run.rows.row_numbers import RowNumbers
+from counton.run.rows.window_sums import cells_without_counts
 from counton.run.run_job import decide
 from counton.run.spec.stream_spec import StreamSpec
 
@@ -33,6 +34,7 @@ class DryRun:
         beyond_limit: exact number of rows beyond their user's limit; 0 for an existing stream,
             whose counted rows only its writer reads.
         column_names: names of the columns of the rows of a new stream; else none.
+        cells_without_counts: windows in which a group has no count, as in `RowCounts`.
     """
 
     spec: StreamSpec
@@ -42,6 +44,13 @@ class DryRun:
     counts: Private[RowNumbers] = field(repr=False)
     beyond_limit: Private[int] = field(repr=False)
     column_names: tuple[str, ...] = ()
+    cells_without_counts: Private[tuple[tuple[int, str | None], ...]] = field(
+        default_factory=lambda: Private(()), repr=False
+    )
+
+    def confidential_cells_without_counts(self) -> tuple[tuple[int, str | None], ...]:
+        """Return windows in which a group has no count. Only for people who may see the rows."""
+        return reveal(self.cells_without_counts)
 
     def confidential_counts(self) -> RowNumbers:
         """Return the exact numbers of rows. Only for people who may see the rows."""
@@ -91,6 +100,13 @@ def dry_run(job: Job, progress: Progress = no_progress) -> DryRun:
             counts=Private(reveal(rows_read.sums).numbers),
             beyond_limit=Private(beyond_limit),
             column_names=rows_read.column_names,
+            cells_without_counts=Private(
+                cells_without_counts(
+                    reveal(rows_read.sums),
+                    prepared.spec,
+                    range(state.released + 1, ended.last + 1),
+                )
+            ),
         )
 
 

@@ -33,7 +33,7 @@ from counton.run.progress import Progress, no_progress
 from counton.run.rows.read_rows import ReadRows, read_rows
 from counton.run.rows.row_numbers import RowNumbers
 from counton.run.rows.uncounted_files import refuse_counted_meanwhile
-from counton.run.rows.window_sums import refuse_no_row_within
+from counton.run.rows.window_sums import cells_without_counts, refuse_no_row_within
 from counton.run.spec.stream_spec import StreamSpec
 from counton.run.spec.terms import OutputFiles, RunOptions, SingleTable
 from counton.run.windows.due_windows import EndedWindows, ReleaseClock, RowTimes
@@ -52,11 +52,13 @@ class RowCounts:
         rows: numbers of the rows that were read, and of those that were left out.
         input: what the rows tell besides, such as the number of late rows.
         empty_windows: number of released windows after the newest row.
+        cells_without_counts: new windows in which a group has no count (`cells_without_counts`).
     """
 
     rows: RowNumbers
     input: OperatorCounts
     empty_windows: int
+    cells_without_counts: tuple[tuple[int, str | None], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -341,7 +343,12 @@ def commit(
     numbers = sums.numbers
     if not steps.changes_anything:
         numbers = replace(numbers, unlisted_names=())  # an earlier run has named them
-    counts = RowCounts(numbers, steps.counts, _number_of_empty_windows(prepared, sums.times, steps))
+    counts = RowCounts(
+        numbers,
+        steps.counts,
+        _number_of_empty_windows(prepared, sums.times, steps),
+        cells_without_counts(sums, spec, steps.span.new_steps),
+    )
     return Committed(stream, spec, Private(counts))
 
 

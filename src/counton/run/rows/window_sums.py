@@ -32,6 +32,9 @@ class KeptColumns(NamedTuple):
     rows: NDArray[np.int64]
     total: NDArray[np.int64]
 
+#: Most windows of groups in which missing counts are looked for.
+_MOST_COMPARED_CELLS = 100_000
+
 
 @dataclass(frozen=True, repr=False)
 class WindowSums:
@@ -59,6 +62,41 @@ class WindowSums:
             return self.sums
         columns = self.sums._asdict()
         return pl.DataFrame(columns, schema=dict.fromkeys(columns, pl.Int64))
+
+
+def cells_without_counts(
+    sums: WindowSums, spec: StreamSpec, windows: range
+) -> tuple[tuple[int, str | None], ...]:
+    """Return windows in which a group has no count, if rows of counts lack values. Exact.
+
+    Such a window is released as 0 with noise. A group without any row is left out, and so is the
+    group of all others, whose rows may be rare.
+
+    Args:
+        sums: the rows of the run, added up.
+        spec: the specification of the stream.
+        windows: numbers of the windows that the run releases.
+
+    Returns:
+        Numbers of windows, each with the name of a group; None: there are no groups.
+    """
+    groups = spec.terms.groups
+    if spec.job.value_of("count_column") is None or not sums.numbers.missing:
+        return ()
+    names = groups.declared if isinstance(groups, Declared) else None
+    n_groups = 1 if names is None else len(names)
+    if len(windows) * n_groups > _MOST_COMPARED_CELLS:
+        return ()
+    is_of_group = pl.col("cell").is_between(0, n_groups, closed="left")
+    with_rows = sums.frame.filter(is_of_group & (pl.col("rows") > 0))
+    present = set(with_rows.select("window", "cell").iter_rows())
+    cells = sorted({cell for _, cell in present})
+    return tuple(
+        (window, None if names is None else names[cell])
+        for window in windows
+        for cell in cells
+        if (window, cell) not in present
+    )
 
 
 def columns_of(spec: StreamSpec) -> Columns:
