@@ -15,6 +15,7 @@ from counton.base.private import Private, reveal
 from counton.io.row_assignment import Columns
 from counton.run.rows.row_numbers import RowNumbers
 from counton.run.spec.stream_spec import StreamSpec
+from counton.run.spec.terms import Declared
 from counton.run.windows.due_windows import RowTimes
 from counton.windowing.lazy_polars import polars as pl
 from counton.windowing.windows import Windows
@@ -22,6 +23,9 @@ from counton.windowing.windows import Windows
 if TYPE_CHECKING:
     from counton.run.rows.discovered_groups import GroupNamesOfRun
     from counton.run.rows.row_buffer import RowBuffer
+
+#: Most windows of groups in which missing counts are looked for.
+_MOST_COMPARED_CELLS = 100_000
 
 
 class KeptColumns(NamedTuple):
@@ -31,9 +35,6 @@ class KeptColumns(NamedTuple):
     cell: NDArray[np.int64]
     rows: NDArray[np.int64]
     total: NDArray[np.int64]
-
-#: Most windows of groups in which missing counts are looked for.
-_MOST_COMPARED_CELLS = 100_000
 
 
 @dataclass(frozen=True, repr=False)
@@ -81,7 +82,7 @@ def cells_without_counts(
         Numbers of windows, each with the name of a group; None: there are no groups.
     """
     groups = spec.terms.groups
-    if spec.job.value_of("count_column") is None or not sums.numbers.missing:
+    if spec.job.value_of("count_column") is None or not sums.numbers.missing or not windows:
         return ()
     names = groups.declared if isinstance(groups, Declared) else None
     n_groups = 1 if names is None else len(names)
