@@ -100,6 +100,16 @@ class Length(NamedTuple):
         return self._replace(number=n_windows * self.number)
 
 
+def example_lookback(every: str) -> str:
+    """Return an example of how much a file of the last windows covers: a week, or three windows.
+
+    >>> [example_lookback(every) for every in ("1h", "1d", "1w", "1mo")]
+    ['7d', '7d', '3w', '3mo']
+    """
+    window = Length.of(every)
+    return "7d" if window.days <= 1 else str(window.times(3))
+
+
 def days_in(length: str) -> float:
     """Return the approximate number of days in a length such as "2w"; a month counts as 31."""
     return Length.of(length).days

@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from counton.base.errors import InvalidInputError, param
+from counton.base.lengths import example_lookback
 from counton.base.wording import counted
 from counton.run.spec.terms import RunOptions
 from counton.windowing.windows import Windows
@@ -184,21 +185,23 @@ def refuse_other_users(options: RunOptions, source_name: str, user_column: str) 
     )
 
 
-def refuse_other_rows(options: RunOptions, source_name: str) -> None:
+def refuse_other_rows(options: RunOptions, source_name: str, every: str) -> None:
     """Refuse an input of all rows that has no row of the windows that were released before.
 
     Args:
         source_name: name of the input, for the message.
+        every: length of a window.
 
     Raises:
         InvalidInputError: the job does not permit it.
     """
     if options.allow_empty_windows:
         return
+    lookback = param("lookback", example_lookback(every))
     raise InvalidInputError(
         f"{source_name} has none of the rows that were counted before, and it should have all rows "
         f"since {param('start')}. If it has those of the last days, say of how many "
-        f"({param('lookback', '7d')}). If all earlier rows were removed on purpose, give "
+        f"({lookback}). If all earlier rows were removed on purpose, give "
         f"{param('allow_empty_windows', True)} for this run"
     )
 

@@ -71,7 +71,7 @@ def _refuse_missing_rows(prepared: PreparedRun, missing: MissingRows) -> None:
         elif user_column is not None:
             refuse_other_users(options, source_name, user_column)
         elif options.input.lookback is None:
-            refuse_other_rows(options, source_name)
+            refuse_other_rows(options, source_name, prepared.windows.every)
     refuse_shrunk_windows(options, prepared.windows, source_name, missing.open_windows)
 
 
