@@ -15,6 +15,8 @@ import pytest
 from forked_commands import forked_python
 
 import counton
+from counton.job.statistics.count import CountJob
+from counton.run import run
 from counton.run.new_job import input_preview
 from counton.run.spec.parsing import microseconds_of
 from tests.cli.conftest import Result, Workplace
@@ -456,8 +458,36 @@ def test_init_names_columns_with_thousands_separators(
     assert done.code == 0, done.err
     words = "confidential: column 'income' has thousands separators, as in 3.424,66."
     assert words in done.err
+    said = " ".join(done.err.split())
+    assert "cannot be read, except whole counts with points, as in 2.592, if decimal is" in said
     assert "Write numbers without thousands separators, as in 3424,66\n" in done.err
     assert "3424" not in (loans / "nightly.toml").read_text()
+
+
+@pytest.mark.parametrize(
+    ("text", "decimal", "number"),
+    [
+        ("2.592", ",", 2592),
+        ("3.424,00", ",", 3424),
+        ("3.424,66", ",", None),
+        ("2,592", ".", None),
+        ("2.592", ".", None),
+    ],
+)
+def test_counts_with_points_are_read_if_decimal_is_a_comma(
+    text: str, decimal: str, number: int | None, loans: Path
+) -> None:
+    """It is what ``init`` says of columns with thousands separators."""
+    (loans / "counts.csv").write_text(f"day;n\n2024-03-01;{text}\n2024-03-01;1\n")
+    job = CountJob(
+        events=str(loans / "counts.csv"), state=str(loans / "counts.db"), time="day", every="1d",
+        start="2024-03-01", windows=9, until="2024-03-02", epsilon=200, count_column="n",
+        privacy_unit="visit", separator=";", decimal=decimal,
+        bad_rows=f"quarantine:{loans}/bad.csv",
+    )  # fmt: skip
+    with run(job) as result:
+        assert result.read().table()["estimate"].to_list() == [1 + (number or 0)]
+        assert result.confidential_counts().rows.quarantined == (number is None)
 
 
 def test_init_does_not_call_plain_numbers_or_addresses_thousands(
@@ -496,6 +526,39 @@ def test_init_proposes_windows_of_months_or_weeks(
     text = (loans / "nightly.toml").read_text()
     assert [length for length, remark in words.items() if remark in text] == (
         [every] if every in words else []
+    )
+
+
+@pytest.mark.parametrize(
+    ("days", "every"),
+    [
+        (["2025-01-06", "2025-01-13"], "1w"),
+        (["2024-01-01", "2024-02-01"], "1mo"),
+        (["2025-01-06", "2025-01-14"], None),
+        (["2025-01-06", "2025-01-13T09:00"], None),
+        (["2025-01-06"], None),
+        (["2025-01-06", "2025-01-13", "2025-01-20"], None),
+    ],
+)
+def test_init_says_that_two_days_may_be_weeks_or_months(
+    days: list[str], every: str | None, init: Callable[..., Result], loans: Path
+) -> None:
+    (loans / "panel.csv").write_text("day,income\n" + "".join(f"{day},1\n" for day in days * 5))
+    done = init("panel.csv")
+    assert ("confidential: the rows are of two days alone" in done.err) == (every is not None)
+    if every is not None:
+        assert f'set every = "{every}" in the job file' in " ".join(done.err.split())
+    (loans / "nightly.toml").unlink()
+    assert "two days" not in init("panel.csv", "--every", "1d").err
+
+
+@pytest.mark.parametrize(("every", "lookback"), [("1d", "7d"), ("1w", "3w"), ("1mo", "3mo")])
+def test_init_proposes_a_lookback_of_whole_windows(
+    every: str, lookback: str, init: Callable[..., Result], loans: Path
+) -> None:
+    (loans / "panel.csv").write_text("day,income\n2024-01-01,1\n")
+    assert f'set lookback = "{lookback}".' in " ".join(
+        init("panel.csv", "--every", every).out.split()
     )
 
 

@@ -12,6 +12,7 @@ import click
 
 from counton.base.errors import InvalidInputError, param
 from counton.base.exact import with_capital
+from counton.base.lengths import PERIODS, example_lookback
 from counton.base.wording import counted
 from counton.cli.command_class import CountonCommand, SectionedOption, option
 from counton.cli.command_text import command_words
@@ -141,7 +142,7 @@ def init(*, events: str, job_file: Path, force: bool, **job_options: object) -> 
     if "time" not in unanswered:
         plan = job_template.check_job(values, look)[1]
     whole_job = job_template.complete_job(values, look)
-    _print_facts(look, whole_job, unanswered)
+    _print_facts(look, whole_job, unanswered, states_every=job.every is not None)
     asked_job = whole_job.with_options(**dict.fromkeys(unanswered))
     keys = {name: str(item.alias) for name, item in CountJob.model_fields.items()}
     empty = {keys[name]: with_capital(remark) for name, remark in unanswered.items()}
@@ -181,8 +182,17 @@ def _refuse_date_of_one_run(job: CountJob) -> None:
         )
 
 
-def _print_facts(look: FirstLook, job: CountJob, unanswered: Collection[str]) -> None:
-    """Print exact facts about the first rows, by which the operator answers, to standard error."""
+def _print_facts(
+    look: FirstLook, job: CountJob, unanswered: Collection[str], *, states_every: bool
+) -> None:
+    """Print exact facts about the first rows, by which the operator answers, to standard error.
+
+    Args:
+        look: columns of the events, and facts about their first rows.
+        job: the job that is written.
+        unanswered: names of its empty options.
+        states_every: whether the operator stated the length of windows.
+    """
     from counton.cli.print_forms import CONFIDENTIAL, Console
     from counton.cli.run_report import count_column_note
     from counton.io.written_numbers import NumberText
@@ -205,9 +215,9 @@ def _print_facts(look: FirstLook, job: CountJob, unanswered: Collection[str]) ->
         )
     for column, text in facts.thousands:
         console.write_line(
-            f"{CONFIDENTIAL}: column {column!r} has thousands separators, as in {text}. A value "
-            "or count with them cannot be read. Write numbers without thousands separators, as in "
-            f"{NumberText.of(text).plain}"
+            f"{CONFIDENTIAL}: column {column!r} has thousands separators, as in {text}. Such a "
+            "number cannot be read, except whole counts with points, as in 2.592, if decimal is "
+            f'",". Write numbers without thousands separators, as in {NumberText.of(text).plain}'
         )
     for column, text, number in facts.like_missing[:_SHOWN_COLUMNS]:
         console.write_line(
@@ -221,6 +231,13 @@ def _print_facts(look: FirstLook, job: CountJob, unanswered: Collection[str]) ->
             f"{'it has' if number == 1 else 'they have'} bytes that are not UTF-8. A run does not "
             "count them. Convert the file, as from Latin-1: "
             f"iconv -f LATIN1 -t UTF-8 {shlex.quote(file)} > utf8.csv"
+        )
+    if facts.perhaps_every is not None and not states_every:
+        period = PERIODS[facts.perhaps_every]
+        console.write_line(
+            f"{CONFIDENTIAL}: the {'rows' if look.has_all_rows else 'first rows'} are of two days "
+            f"alone, which may be those of {period}s. Windows are days. If each row has the number "
+            f'of a {period}, set every = "{facts.perhaps_every}" in the job file'
         )
     if facts.first is not None and facts.newest is not None and "start" in unanswered:
         rows = "rows" if look.has_all_rows else "first rows"
@@ -296,7 +313,8 @@ def _print_report(job: Job, plan: PlannedJob | None, file: str, empty: Collectio
     elif job.lookback is None:
         console.write_line(
             "Each run must read all rows since start. If your files have the last days alone, set "
-            'lookback = "7d". If they have new rows alone, set append = true.'
+            f'lookback = "{example_lookback(str(job.every))}". If they have new rows alone, set '
+            "append = true."
         )
     if job.until == LATEST_ROW:
         console.write_line(

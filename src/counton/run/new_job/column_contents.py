@@ -91,16 +91,19 @@ def find_months(columns: Iterable[pl.Series]) -> tuple[str, ...]:
     )
 
 
-def usual_window(column: pl.Series, time_format: str | None) -> str | None:
+def usual_window(
+    column: pl.Series, time_format: str | None, *, least_periods: int = _LEAST_PERIODS
+) -> str | None:
     """Return the length of windows that days without hours suggest: a month or a week.
 
     Args:
         column: The first values of a column of times without a zone.
         time_format: The format of the times; None for ISO 8601 or a data type of times.
+        least_periods: Least number of months or weeks.
 
     Returns:
         ``"1mo"`` if all times are midnights of the first day of a month, ``"1w"`` if all are
-        midnights of one day of the week, of at least three months or weeks; else None.
+        midnights of one day of the week, of at least ``least_periods`` months or weeks; else None.
 
     >>> usual_window(pl.Series("month", ["2024-03-01", "2024-01-01", "2024-02-01"]), None)
     '1mo'
@@ -110,7 +113,7 @@ def usual_window(column: pl.Series, time_format: str | None) -> str | None:
     read = moments(column.name, distinct.dtype, "UTC", "earliest", time_format)
     us = distinct.to_frame().select(read).to_series()
     days = us.filter(is_moment(us)).cast(pl.Datetime("us")).unique()
-    if days.len() < _LEAST_PERIODS or (days.dt.truncate("1d") != days).any():
+    if days.len() < least_periods or (days.dt.truncate("1d") != days).any():
         return None
     if (days.dt.day() == 1).all():
         return "1mo"

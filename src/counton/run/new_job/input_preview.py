@@ -51,6 +51,8 @@ SAMPLE_BYTES = 2**25
 _SAMPLE_ROWS = 500_000
 #: Number of first rows in which totals and counts are looked for.
 _SOME_ROWS = 10_000
+#: Number of days from which weeks or months cannot be told from days.
+_FEW_PERIODS = 2
 #: Matches names of columns with other times than the event's.
 _OTHER_TIMES = re.compile(r"birth|born|due|until|expir|return|updat|enter|insert|load|import", re.I)
 
@@ -68,6 +70,7 @@ class FirstFacts(NamedTuple):
             value, and numbers of rows.
         not_utf8: files with bytes that are not UTF-8, and numbers of rows that have them.
         thousands: columns of numbers with separators of thousands, and such a number.
+        perhaps_every: length of windows that the days of two weeks or months may mean; else None.
     """
 
     first: datetime | None
@@ -77,6 +80,7 @@ class FirstFacts(NamedTuple):
     like_missing: tuple[tuple[str, str, int], ...] = ()
     not_utf8: tuple[tuple[str, int], ...] = ()
     thousands: tuple[tuple[str, str], ...] = ()
+    perhaps_every: str | None = None
 
 
 @dataclass(frozen=True)
@@ -133,7 +137,13 @@ class FirstLook:
         first = moment(int(str(known_times.min()))).astimezone(clock)
         newest = moment(int(str(known_times.max()))).astimezone(clock)
         counts = columns_of_counts(some, time, times.head(_SOME_ROWS))
-        return facts._replace(first=first, newest=newest, counts=counts)
+        perhaps_every = None
+        is_local = any(column.name == time and column.local for column in self.times)
+        if is_local and time not in self.window_by_time:
+            perhaps_every = usual_window(sample[time], time_format, least_periods=_FEW_PERIODS)
+        return facts._replace(
+            first=first, newest=newest, counts=counts, perhaps_every=perhaps_every
+        )
 
 
 def look_at(job: Job) -> FirstLook:
