@@ -58,3 +58,15 @@ def test_window_without_rows_is_not_named_if_no_count_is_missing(place: Workplac
     assert (
         "without a count" not in place.plain("run", str(place.folder / "nightly.toml")).fine().err
     )
+
+
+def test_changed_count_is_reported_as_net_of_each_group(place: Workplace) -> None:
+    job_file = place.folder / "nightly.toml"
+    job_file.write_text(JOB)
+    counts = COUNTS.replace(",\n", ",1200\n")
+    (place.folder / "e.csv").write_text(counts)
+    place.plain("run", str(job_file)).fine()
+    (place.folder / "e.csv").write_text(counts.replace("08,A,1200", "08,A,8889"))
+    job_file.write_text(JOB.replace("2024-01-29", "2024-02-05") + "max-empty-windows = 1\n")
+    done = place.plain("run", str(job_file)).fine()
+    assert "10,089 visits, previously 2,400 (7,689 added, 0 missing, net in each group)" in done.err

@@ -403,12 +403,14 @@ def _changed_windows(result: RunResult) -> list[str]:
     windows = spec.terms.windowing.windows
     changed = result.confidential_counts().input.changed
     noun = "row"
+    net = ""  # sums of counts do not show which row has changed
     if isinstance(spec.terms.privacy_unit, CountedEvent | UserOfCounts):
         noun = spec.terms.privacy_unit.rule.event_name or spec.metadata().privacy_unit
+        net = ", net" if spec.terms.groups.column is None else ", net in each group"
     lines = [
         f"{windows.span_text(range(window.number, window.number + 1))}: "
         f"{counted(window.now, noun)}, previously {window.before:,} "
-        f"({window.added:,} added, {window.missing:,} missing); "
+        f"({window.added:,} added, {window.missing:,} missing{net}); "
         f"window {'updated' if window.is_open else 'not updated, because it is final'}"
         for window in reversed(changed[-_MOST_CHANGED_WINDOWS:])
     ]
