@@ -118,8 +118,11 @@ def test_run_with_unchanged_files_does_not_import_polars(kind: str, tmp_path: Pa
     words += ["--every", "1d", "--start", "2024-03-01", "--until", "latest-event"]
     words += ["--group-by", "page", "--groups", tmp_path / "pages.txt"]
     words += ["--windows", 365, "--epsilon", 1]
-    loaded = [loaded_by(command(*words)) for _ in range(2)]
-    assert ["polars" in names for names in loaded] == [True, False]
+    program = f"{command(*words)}\nimport json; print(json.dumps(list(sys.modules)))"
+    for is_first in (True, False):
+        done = run_program([sys.executable, "-c", program], check=True)
+        loaded = {*json.loads(done.stdout.splitlines()[-1])}
+        assert loaded & {"polars", "numpy.ma"} == ({"polars", "numpy.ma"} if is_first else set())
 
 
 def models_loaded_by(*words: object) -> set[str]:

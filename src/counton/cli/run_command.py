@@ -151,12 +151,12 @@ def _parse_overrides(*, until: str | None, allow_empty_windows: bool) -> dict[st
     from counton.job.common_options import WindowOptions, is_stated
     from counton.job.messages import parse_options
 
-    values: dict[str, object] = {"allow_empty_windows": allow_empty_windows}
-    if until is not None:
-        values["until"] = until
-    options: WindowOptions = parse_options(WindowOptions, values)
-    parsed = {name: options.value_of(name) for name in values}
-    return {name: value for name, value in parsed.items() if is_stated(value)}
+    options = {"allow_empty_windows": allow_empty_windows, "until": until}
+    stated = {name: value for name, value in options.items() if is_stated(value)}
+    if not stated:  # to build a model takes long
+        return {}
+    parsed: WindowOptions = parse_options(WindowOptions, stated)
+    return {name: parsed.value_of(name) for name in stated}
 
 
 def _override(job: Job, overrides: Mapping[str, object], *, is_begun: bool) -> Job:

@@ -268,12 +268,12 @@ def _halfwidths_of_variances(
     # Lattice cells of the node read at full weight, often by the first release.
     lattice = full * 2.0**-strategy.facts.lattice_bits
     # Equal nodes that have this variance; a float just below an integer counts as that integer.
-    nodes = np.maximum(np.floor(variance / full**2 * (1 + 1e-9)), 1).astype(np.int64)
+    nodes = np.maximum(np.floor(variance / full**2 * (1 + 1e-9)), 1).astype(np.int64).tolist()
     heavy = {
         n: _sum_halfwidth(((distribution, n),), confidence_level) / math.sqrt(n)
-        for n in np.unique(nodes).tolist()
+        for n in {*nodes}  # `np.unique` imports masked arrays, which takes longer
     }
-    scaled = np.array([heavy[n] for n in nodes.tolist()]) * np.sqrt(variance) * lattice / full
+    scaled = np.array([heavy[n] for n in nodes]) * np.sqrt(variance) * lattice / full
     half = np.maximum(NormalDist().inv_cdf((1 + confidence_level) / 2) * std, scaled)
     # Nodes are whole lattice cells: sums of few of them jump while a normal distribution is smooth.
     coarse = (1.0 if distribution.variance < _NARROW else 0.5) * lattice
