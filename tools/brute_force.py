@@ -48,7 +48,7 @@ from counton.base.distributions import (
     Sensitivity,
 )
 from counton.base.errors import InvalidInputError
-from counton.continual.node_distribution import sensitivity_of
+from counton.continual.sensitivity import sensitivity_of
 from counton.privacy.unit_changes import BoundedEvents, EventsInDifferentCells, EventsPerStep
 from counton.strategies import Binary, StreamStrategy, public_strategies
 from counton.strategies.strategy import column_until, node_distribution

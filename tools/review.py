@@ -73,7 +73,8 @@ PRIVATE = (
     Room(
         ("run/run_job.py", "run/prepared_run.py", "run/rows/read_rows.py",
          "run/counting/rows_of_run.py", "run/counting/plan_steps.py",
-         "run/spec/stream_spec.py", "run/spec/plan_spec.py", "run/spec/parsing.py",
+         "run/spec/stream_spec.py", "run/spec/changed_options.py", "run/spec/plan_spec.py",
+         "run/spec/parsing.py",
          "run/opened_state.py", "run/windows/due_windows.py", "run/outputs/read_journal.py",
          "job/incompatible.py", "job/contradictions.py"),
         "all that can be refused is refused before a release; when it happens is public",
@@ -109,7 +110,7 @@ DOOR = (
         ("tests/noise/test_samplers.py", "tests/noise/test_field.py"),
     ),
     Room(
-        ("continual/design.py", "continual/node_distribution.py",
+        ("continual/design.py", "continual/node_distribution.py", "continual/sensitivity.py",
          "continual/counter.py", "continual/noise_cache.py", "continual/checkpoint.py"),
         "one address has one data set and one law; sums that are not exact are refused",
         ("tests/continual/test_counter.py", "tests/run/test_discovery.py"),
@@ -191,7 +192,7 @@ PROMISES = (
     ),
     Promise(
         "how far a unit moves all that is measured",
-        "continual/node_distribution.py: sensitivity_of",
+        "continual/sensitivity.py: sensitivity_of",
         "continual/node_distribution.py: distribution_for",
     ),
     Promise(
@@ -259,6 +260,7 @@ RECOMPUTED = (
     "privacy/guarantees.py",
     "privacy/calibration.py",
     "continual/node_distribution.py",
+    "continual/sensitivity.py",
     "continual/design.py",
     "continual/counter.py",
     "noise/key.py",

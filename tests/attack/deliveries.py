@@ -13,7 +13,7 @@ import polars as pl
 from click.testing import CliRunner
 
 from counton.cli.app import app
-from counton.continual.node_distribution import sensitivity_of
+from counton.continual.sensitivity import sensitivity_of
 from counton.job.saved_job import save
 from counton.run import Job, run
 from counton.state import Store

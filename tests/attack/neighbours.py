@@ -37,7 +37,7 @@ from witnesses import without_witness
 from counton import ZCDP, ApproxDP, PureDP
 from counton.base.distributions import DiscreteLaplace
 from counton.continual.design import Design
-from counton.continual.node_distribution import sensitivity_of
+from counton.continual.sensitivity import sensitivity_of
 
 Case = dict[str, Any]
 #: A row's columns in cases of files, where one may be a line as it stands.

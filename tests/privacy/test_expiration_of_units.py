@@ -334,7 +334,7 @@ def test_least_shifts_are_aligned(
 def test_noise_for_one_change_alone_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """As an implementation would draw it that forgets how often a unit acts."""
     monkeypatch.setattr(
-        node_distribution, "_change_under_expiration", lambda *_, **__: Sensitivity(1, 1)
+        node_distribution, "change_under_expiration", lambda *_, **__: Sensitivity(1, 1)
     )
     with pytest.raises(AssertionError):
         test_exact_loss_of_unit_is_within_loss_by_age("words", ExpiringDP(1))

@@ -10,7 +10,7 @@ import pytest
 import slips_on_purpose as mistakes
 
 from counton import ContributionBound
-from counton.continual import node_distribution as calibration
+from counton.continual import sensitivity as calibration
 from counton.privacy.unit_changes import EventsAnywhere, EventsPerStep
 from counton.statistics import Average, Reach
 from counton.statistics.catalogue import keywords, statistic_named

@@ -12,7 +12,7 @@ from by_reference import described, known_key, measured
 
 from counton import ZCDP, Counter, PureDP
 from counton.base.errors import InvalidInputError
-from counton.continual.node_distribution import sensitivity_of
+from counton.continual.sensitivity import sensitivity_of
 from counton.privacy import ContributionBound, Guarantee
 from counton.privacy.unit_changes import EventsPerStep
 from counton.strategies import KAry, StreamStrategy, public_strategies

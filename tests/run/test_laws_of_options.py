@@ -15,7 +15,7 @@ from counton.job.option_fields import OptionScope, names_in_scope
 from counton.job.saved_job import job_entries, save
 from counton.job.statistics.count import CountJob
 from counton.run import Job, run
-from counton.run.spec import stream_spec
+from counton.run.spec import changed_options
 
 FIELDS = {name: item for name, item in CountJob.model_fields.items() if name != "statistic"}
 #: Where a later run cannot come with the value of `OTHERWISE`.
@@ -130,12 +130,12 @@ def test_later_run_may_omit_but_not_contradict_stream_options(name: str, stream:
 def test_check_detects_option_that_is_not_compared(
     stream: Job, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    right = stream_spec.differences
+    right = changed_options.differences
 
-    def without_release(*of: Any) -> list[stream_spec.Difference]:
+    def without_release(*of: Any) -> list[changed_options.Difference]:
         return [one for one in right(*of) if one.option != "series"]
 
-    monkeypatch.setattr(stream_spec, "differences", without_release)
+    monkeypatch.setattr(changed_options, "differences", without_release)
     assert is_refused(stream, "simple")
     assert not is_refused(stream, "series")
 

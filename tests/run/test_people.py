@@ -20,7 +20,7 @@ from some_cases import long
 from counton import Key
 from counton.base.errors import InvalidInputError, NoiseKeyError, StateError, StreamMismatchError
 from counton.base.private import reveal
-from counton.continual.node_distribution import sensitivity_of
+from counton.continual.sensitivity import sensitivity_of
 from counton.privacy.contribution_rules import UserLevel
 from counton.run import Job, run
 from counton.run.rows.row_buffer import PURPOSES, _digests

@@ -11,9 +11,10 @@ from counton.job.messages import parse_options
 from counton.job.option_fields import STREAM, names_in_scope
 from counton.job.statistics import model_of
 from counton.job.statistics.count import CountJob
+from counton.run.spec.changed_options import differences
 from counton.run.spec.parsing import normal_form, parse_run, parse_terms
 from counton.run.spec.plan_spec import plan_spec
-from counton.run.spec.stream_spec import StreamSpec, differences
+from counton.run.spec.stream_spec import StreamSpec
 from counton.run.spec.terms import (
     Endless,
     FixedHorizon,

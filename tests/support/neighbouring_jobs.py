@@ -22,7 +22,7 @@ from run_results import design_of, releases_of
 from counton import ContributionBound, CountonError
 from counton.base.distributions import BoundedChange, DiscreteLaplace, Sensitivity
 from counton.continual import Design
-from counton.continual.node_distribution import sensitivity_of
+from counton.continual.sensitivity import sensitivity_of
 from counton.results.metadata_codec import facts_of
 from counton.run import Job, export, methods, run
 from counton.state import Store, verify

@@ -15,7 +15,7 @@ from run_results import counts_of, design_of, releases_of
 
 from counton.base.distributions import DiscreteLaplace
 from counton.continual.checkpoint import arrivals_of
-from counton.continual.node_distribution import sensitivity_of
+from counton.continual.sensitivity import sensitivity_of
 from counton.run import Job, run
 from counton.strategies import WindowVersions, matrices
 

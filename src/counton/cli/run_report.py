@@ -33,7 +33,8 @@ from counton.run.input_notes import differing_rows_note, number_missing
 from counton.run.new_job.count_columns import columns_named_as_counts
 from counton.run.rows.row_numbers import RowNumbers
 from counton.run.run_job import RowCounts, RunResult
-from counton.run.spec.stream_spec import StreamSpec, left_out_options
+from counton.run.spec.changed_options import left_out_options
+from counton.run.spec.stream_spec import StreamSpec
 from counton.run.spec.terms import (
     CountedEvent,
     Expiring,

@@ -15,7 +15,7 @@ from counton.base.exact import figures, figures_up, text, with_capital
 from counton.base.lazy import software
 from counton.base.literature import REFERENCES, origin_of, paper_of
 from counton.continual.design import Design
-from counton.continual.node_distribution import sensitivity_of
+from counton.continual.sensitivity import sensitivity_of
 from counton.continual.strategy_text import (
     constants_in_words,
     mechanism_sources,

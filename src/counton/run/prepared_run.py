@@ -23,9 +23,10 @@ from counton.run.rows.row_source import (
     refuse_unit_of_users,
     with_combined_columns,
 )
+from counton.run.spec.changed_options import refuse_differences
 from counton.run.spec.parsing import parse_outputs, parse_run
 from counton.run.spec.planned_accuracy import refuse_less_accurate
-from counton.run.spec.stream_spec import StreamSpec, refuse_differences
+from counton.run.spec.stream_spec import StreamSpec
 from counton.run.spec.terms import OutputFiles, RunOptions, SingleTable, Snapshot
 from counton.run.windows.covered_windows import covered_windows
 from counton.run.windows.due_windows import EndedWindows

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Unpack
 
 from counton.base.distributions import Sensitivity
 from counton.base.exact import float_above, root_above
-from counton.continual.node_distribution import sensitivity_of
+from counton.continual.sensitivity import sensitivity_of
 from counton.continual.stream_errors import ErrorsOf
 from counton.privacy import ZCDP, ContributionBound, Guarantee, PureDP
 from counton.statistics.planned_halfwidths import planned_halfwidths

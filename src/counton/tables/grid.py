@@ -343,8 +343,7 @@ def margins_strategies(
         ]
         if not refinements:
             break
-        # Of several axes that gain the same, the first is refined, and as far as possible.
-        best = max(refinements, key=lambda it: (it.gain, -it.axis, it.candidate))
+        best = max(refinements, key=_by_gain)
         chosen[best.axis] = best.candidate
     return tuple(
         _axis(cells, of_axis[number].weights)
@@ -382,6 +381,11 @@ class _Refinement(NamedTuple):
     gain: float
     axis: int
     candidate: int
+
+
+def _by_gain(refinement: _Refinement) -> tuple[float, int, int]:
+    """Return the order of refinements: of equal gains, the first axis counts, refined furthest."""
+    return (refinement.gain, -refinement.axis, refinement.candidate)
 
 
 def _gain(present: _AxisWeights, later: _AxisWeights) -> float:

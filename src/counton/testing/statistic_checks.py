@@ -16,7 +16,7 @@ from counton.base.arrays import Integers
 from counton.base.distributions import Sensitivity
 from counton.base.errors import CountonError, InvalidInputError
 from counton.continual import Counter, StepRelease
-from counton.continual.node_distribution import sensitivity_of
+from counton.continual.sensitivity import sensitivity_of
 from counton.noise import Key
 from counton.privacy import ZCDP, ContributionBound, PureDP
 from counton.privacy.unit_changes import ScheduledSteps, SpacedSteps

@@ -27,7 +27,7 @@ from counton.run.counting.contribution_choice import (
     within_bound,
 )
 from counton.run.counting.contribution_slots import Slots, compare_slots
-from counton.run.counting.measurement import counting_step
+from counton.run.counting.late_rows import counting_step
 from counton.run.counting.missing_rows import KeptRows, MissingRows
 from counton.run.counting.remembered_rows import (
     DAY,

@@ -80,16 +80,6 @@ class Measurement(NamedTuple):
         return int(sums["rows"].sum()) // self.sums_of_row
 
 
-def counting_step(window: pl.Expr, released: int) -> pl.Expr:
-    """Return the step that counts a row: that of its window, or the next one for a late row.
-
-    Args:
-        window: the number of the row's window.
-        released: number of steps that are released.
-    """
-    return pl.max_horizontal(window, pl.lit(released + 1, pl.Int64))
-
-
 @dataclass(frozen=True)
 class Span:
     """The steps that a run releases.

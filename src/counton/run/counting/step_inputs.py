@@ -7,7 +7,7 @@ them were *counted*, that is, released. A run has two parts:
   (`NewRowsOfRun`). A snapshot replaces it in the windows that it covers and that are not final
   (`SnapshotOfRun`).
 - What is seen and not counted is due at the step of its own window. A late row, whose window is
-  released already, is due at the next step (`measurement.counting_step`). So one row changes one
+  released already, is due at the next step (`late_rows.counting_step`). So one row changes one
   step by at most its own contribution. If windows are revised, it changes the version of its own
   window that the step releases.
 
@@ -30,7 +30,8 @@ from counton.base.arrays import narrowest
 from counton.base.private import Private, reveal
 from counton.run.counting.exactness import AddedSums
 from counton.run.counting.kept_totals import KEPT, KEY, is_due
-from counton.run.counting.measurement import Measurement, Span, counting_step
+from counton.run.counting.late_rows import counting_step
+from counton.run.counting.measurement import Measurement, Span
 from counton.run.counting.missing_rows import MissingRows
 from counton.run.counting.operator_counts import OperatorCounts
 from counton.run.counting.seen_rows import RowsOfRun

@@ -1,20 +1,20 @@
-"""What a stream keeps of the job that began it, and how a later job is compared with it.
+"""What a stream keeps of the job that began it.
 
 The state of a stream keeps the options that define it, as a job would state them: a kept stream is
-read like a job. What a later job leaves out is taken from there; what it states otherwise is a
-difference, for which it is refused.
+read like a job. What a later job leaves out is taken from there. `changed_options` compares what
+it states with the stream.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple, Self, cast
+from typing import Any, Self, cast
 
 from counton.base.errors import InvalidInputError, StreamMismatchError, param
 from counton.base.exact import text
@@ -33,12 +33,12 @@ from counton.job.option_fields import (
 from counton.job.statistics import model_of
 from counton.job.values import QUARANTINE
 from counton.privacy import ContributionBound
-from counton.privacy.contribution import canonical_unit, without_clock
+from counton.privacy.contribution import without_clock
 from counton.results.display import DisplaySelection
 from counton.results.metadata import ReleaseMetadata, RowsLeftOut, statistic_kept
 from counton.results.window_notes import WindowNote
-from counton.run.spec.parsing import normal_form, parse_terms
-from counton.run.spec.statistic_parsing import parse_display, parse_statistic
+from counton.run.spec.parsing import parse_terms
+from counton.run.spec.statistic_parsing import parse_display
 from counton.run.spec.terms import (
     Discovered,
     Revised,
@@ -61,11 +61,9 @@ STREAM_FORMAT = "rows in windows"
 #: What the kept options say in place of a strategy of the user's own.
 _OWN_STRATEGY = "own"
 #: Options that state the cells of a line, in two ways.
-_FORMS_OF_CELLS = (("edges",), ("lower", "upper", "cells"))
+FORMS_OF_CELLS = (("edges",), ("lower", "upper", "cells"))
 #: Options whose text is the path of a file, which a stream keeps as an absolute path.
 _FILES = ("output", "chart")
-#: Most characters of a value in a message.
-_LONGEST_VALUE = 60
 
 
 #: Public facts that may change at any time without the stream's key, and the attributes of
@@ -160,7 +158,7 @@ class StreamSpec:
         return {
             "kind": STREAM_FORMAT,
             "what": self.job.statistic,
-            "record": {name: _to_json(value) for name, value in options.items()},
+            "record": {name: option_to_json(value) for name, value in options.items()},
             "groups": domain,
             "remembered": dict(self.remembered),
             "left_out": self.left_out.to_dict(),
@@ -173,7 +171,8 @@ class StreamSpec:
         cover them: notes, the end of the stream, and the words of a withdrawal.
         """
         return {
-            fact: _to_json(getattr(self, attribute)) for fact, attribute in _PUBLIC_NOTES.items()
+            fact: option_to_json(getattr(self, attribute))
+            for fact, attribute in _PUBLIC_NOTES.items()
         }
 
     def to_json(self) -> dict[str, object]:
@@ -291,7 +290,7 @@ class StreamSpec:
                 if scope_of(model, name) is not OUTPUT
             }
         missing = {name: value for name, value in saved_options.items() if not job.has_stated(name)}
-        for form, other_form in (_FORMS_OF_CELLS, _FORMS_OF_CELLS[::-1]):
+        for form, other_form in (FORMS_OF_CELLS, FORMS_OF_CELLS[::-1]):
             if any(map(job.has_stated, form)):
                 missing = {name: value for name, value in missing.items() if name not in other_form}
         return job.with_options(**missing)
@@ -318,7 +317,7 @@ class StreamSpec:
             job: a job for the same stream; `complete_job` may have completed it.
         """
         new_options = {
-            name: _without_folder(name, _to_json(value))
+            name: _without_folder(name, option_to_json(value))
             for name, value in _stated_in(job, REMEMBERED, OUTPUT).items()
             if not _discovers(name, value)
         }
@@ -456,123 +455,6 @@ def _stated_in(job: Job, *scopes: OptionScope) -> dict[str, object]:
     return {name: job.value_of(name) for name in names if job.has_stated(name)}
 
 
-class Difference(NamedTuple):
-    """An option that a job (here) states otherwise than its stream (there) has it."""
-
-    option: str
-    here: object
-    there: object
-
-    @property
-    def is_allowed(self) -> bool:
-        """Whether the stream may go on: both mean the same, or the option has had no effect."""
-        here = None if self.here is False else self.here
-        there = None if self.there is False else self.there
-        if self.option == "expected_windows" and here is not None and there is not None:
-            return True  # the number matters only when a stream is planned
-        if self.option == "ambiguous" and there == "raise":
-            return True  # a run with an ambiguous time was refused, so none has counted
-        return _mean_the_same(here, there)
-
-    def __str__(self) -> str:
-        return (
-            f"{param(self.option)} (here {_short_text(self.here)}, there {_short_text(self.there)})"
-        )
-
-
-def _mean_the_same(here: object, there: object) -> bool:
-    """Return whether two values of an option mean the same, also if one was read from JSON."""
-    if isinstance(here, StreamStrategy) or isinstance(there, StreamStrategy):
-        return bool(here == there)
-    if isinstance(here, Statistic) and isinstance(there, Statistic):
-        return here.allows(there)
-    return bool(here == there or _to_json(here) == _to_json(there))
-
-
-def differences(spec: StreamSpec, job: Job) -> list[Difference]:
-    """Return the options by which a job, filled or not, differs from a stream.
-
-    What the job leaves out is as the stream has it, and so no difference. But a job without
-    ``append`` says that its files hold all rows so far.
-
-    >>> from counton.job.statistics.count import CountJob
-    >>> from counton.run.spec.plan_spec import plan_spec
-    >>> options = {"time": "at", "every": "1d", "start": "2024-03-01", "epsilon": 1}
-    >>> spec = plan_spec(CountJob(windows=30, **options))
-    >>> differences(spec, CountJob(windows=30, until="now", start="2024-03-01T00:00"))
-    []
-    >>> [difference.option for difference in differences(spec, CountJob(windows=31))]
-    ['windows']
-    """
-    statistic = spec.job.statistic
-    if job.statistic != statistic:
-        return [Difference("statistic", job.statistic, statistic)]
-    here = normal_form(spec.complete_job(job))
-    unit = canonical_unit(
-        str(here.privacy_unit), [str(spec.job.privacy_unit)]
-    )  # case does not matter
-    here = here.with_options(privacy_unit=unit)
-    names = names_in_scope(type(job), STREAM)
-    if "discover" in (here.value_of("unlisted_groups"), spec.job.value_of("unlisted_groups")):
-        names.append("unlisted_groups")
-    pairs = [Difference(name, here.value_of(name), spec.job.value_of(name)) for name in names]
-    differing = [pair for pair in pairs if not pair.is_allowed]
-    same = _same_in_other_form(here, spec.job, [pair.option for pair in differing])
-    return [pair for pair in differing if pair.option not in same]
-
-
-def left_out_options(spec: StreamSpec, job: Job) -> list[str]:
-    """Return the options that a job leaves out, although its stream would be another one without.
-
-    A job without time, start or length of windows only names its stream, and leaves out all others.
-
-    >>> from counton.job.statistics.count import CountJob
-    >>> from counton.run.spec.plan_spec import plan_spec
-    >>> options = {"time": "at", "every": "1d", "start": "2024-03-01", "epsilon": 1, "windows": 30}
-    >>> spec = plan_spec(CountJob(**options, group_by="street", groups="A,B", other_group="other"))
-    >>> left_out_options(spec, CountJob(**options, group_by="street", groups="A,B"))
-    ['other_group']
-    >>> left_out_options(spec, CountJob(windows=30)), left_out_options(spec, spec.job)
-    ([], [])
-    """
-    if not all(job.has_stated(name) for name in ("time", "every", "start")):
-        return []
-    names = [name for name in names_in_scope(type(job), STREAM) if not job.has_stated(name)]
-    try:
-        implied = normal_form(job)
-    except InvalidInputError:  # the options that are left out are needed
-        implied = job
-    return [
-        name
-        for name in names
-        if spec.job.has_stated(name) and spec.job.value_of(name) != implied.value_of(name)
-    ]
-
-
-def _same_in_other_form(here: Job, there: Job, names: Collection[str]) -> Collection[str]:
-    """Return those differing options that mean the same, although they are written otherwise.
-
-    A ranking ignores the order of groups. Cells are stated by their edges, or by their number.
-
-    Args:
-        here: a job in its normal form.
-        there: the job that defines the stream.
-        names: the differing options.
-    """
-    same: set[str] = set()
-    if "groups" in names and here.statistic == "top-k":
-        groups_here = here.value_of("groups")
-        groups_there = there.value_of("groups")
-        if groups_here and groups_there and set(groups_here) == set(groups_there):
-            same.add("groups")
-    of_cells = {name for form in _FORMS_OF_CELLS for name in form}
-    if "edges" in names and of_cells & {*names}:
-        statistic = parse_statistic(here).of_group
-        if statistic.allows(parse_statistic(there).of_group):
-            same |= of_cells
-    return same
-
-
 def amend_public_notes(
     store: Store, name: str, change: Callable[[StreamSpec, int], StreamSpec]
 ) -> int:
@@ -600,59 +482,28 @@ def amend_public_notes(
     return store.amend(name, change_facts)
 
 
-def refuse_differences(spec: StreamSpec, job: Job, name: str) -> None:
-    """Refuse a job that differs from its stream.
-
-    Args:
-        name: name of the stream.
-
-    Raises:
-        StreamMismatchError: it does; the message names all differences.
-    """
-    differing = differences(spec, job)
-    if differing:
-        raise StreamMismatchError(
-            f"stream {name!r} exists with other options: {', '.join(map(str, differing))}. Leave "
-            f"them out to continue it. For a second stream give another {param('stream')}; its "
-            "privacy loss adds up"
-        )
-
-
-def _short_text(value: object) -> str:
-    if value is None or value is False:
-        return "without it"
-    if value is True:
-        return "with it"
-    if isinstance(value, GroupNames):
-        return f"{len(value):,} groups from {value[0]!r} to {value[-1]!r}"
-    if isinstance(value, Fraction):
-        return text(value)
-    words = ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
-    return words if len(words) <= _LONGEST_VALUE else f"{words[:_LONGEST_VALUE]}..."
-
-
 def _groups_in_blocks(domain: Any) -> object:
     """Return names of groups as `GroupNames`; leaves and values of columns as they are."""
     is_names = domain is not None and not isinstance(domain, Mapping)
     return GroupNames(domain) if is_names else domain
 
 
-def _to_json(value: object) -> object:
+def option_to_json(value: object) -> object:
     """Return the value of an option as JSON, from which its model makes the same value again."""
     if isinstance(value, Fraction):
         return text(value)
     if isinstance(value, tuple | list):
-        return [_to_json(part) for part in value]
+        return [option_to_json(part) for part in value]
     if isinstance(value, GroupNames):
         return list(value)
     if isinstance(value, Mapping):
-        members = {key: _to_json(part) for key, part in value.items()}
+        members = {key: option_to_json(part) for key, part in value.items()}
         # A state sorts keys, and the order of a report's statistics decides its cells.
         has_sections = any(isinstance(part, Section) for part in value.values())
         return json.dumps(members) if has_sections else members
     if isinstance(value, Section):
         return {
-            name: _to_json(getattr(value, name))
+            name: option_to_json(getattr(value, name))
             for name in type(value).model_fields
             if is_stated(getattr(value, name))
         }
