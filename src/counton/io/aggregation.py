@@ -32,6 +32,7 @@ from counton.io.row_assignment import (
     with_total,
 )
 from counton.io.sources import InputPart, Source, unreadable_errors
+from counton.io.stored_times import assign_counted_rows
 from counton.windowing.groups import GroupNames
 from counton.windowing.lazy_polars import polars as pl
 from counton.windowing.windows import is_moment
@@ -273,6 +274,27 @@ def sums_by_group_name(
     by_name = [pl.col("group").alias("group_name")]
     sums = _sum_by_code(rows, pl.col("window"), mapping.row_rule, newest=True, by=by_name)
     return _sums_by_index(collect(source, sums), domain, mapping.row_rule)
+
+
+def sums_of_counted_rows(
+    source: Source,
+    mapping: RowMapping,
+    domain: Sequence[str] | None,
+    watch: Callable[[int], None] | None = None,
+) -> pl.DataFrame | None:
+    """Count rows by group and stored time, then add up as the others do.
+
+    Returns:
+        None if each row must be assigned by itself (`assign_counted_rows`).
+    """
+    rows = assign_counted_rows(source, mapping, groups=len(domain or ("",)), watch=watch)
+    if rows is None:
+        return None
+    by_name = [] if domain is None else [pl.col("group").alias("group_name")]
+    number = pl.col("number")
+    window = pl.col("window")
+    sums = _sum_by_code(rows.lazy(), window, None, newest=True, by=by_name, number=number).collect()
+    return sums if domain is None else _sums_by_index(sums, domain, None)
 
 
 def sums_of_equal_rows(
@@ -693,6 +715,8 @@ class _Summation(Enum):
     WHILE_HELD = auto()
     #: By group name first (`sums_by_group_name`).
     BY_GROUP_NAME = auto()
+    #: Rows of one group in a piece of a window first, if times allow it (`sums_of_counted_rows`).
+    OF_COUNTED_ROWS = auto()
     #: Equal rows first (`sums_of_equal_rows`).
     OF_EQUAL_ROWS = auto()
 
@@ -736,6 +760,8 @@ def _choose_summation(
         return _Summation.BY_INDEX
     if only_labels:
         return _Summation.OF_EQUAL_ROWS
+    if mapping.row_rule is None and not mapping.value_columns_without_rule:
+        return _Summation.OF_COUNTED_ROWS
     return _Summation.BY_INDEX if domain is None else _Summation.BY_GROUP_NAME
 
 
@@ -754,6 +780,11 @@ def _sums_of_source(
     if summation is _Summation.REMOTE:
         assert isinstance(source, RemoteRows)
         return _sums_of_remote_rows(source, mapping, domain, row_holder)
+    if summation is _Summation.OF_COUNTED_ROWS:
+        sums = sums_of_counted_rows(source, mapping, domain, watch)
+        if sums is not None:
+            return sums
+        summation = _Summation.BY_INDEX if domain is None else _Summation.BY_GROUP_NAME
     raw_labels = summation is _Summation.OF_EQUAL_ROWS
     if assigned is None:
         rows = assign_rows(source, mapping, watch, raw_labels=raw_labels)

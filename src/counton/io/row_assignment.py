@@ -278,8 +278,7 @@ def assign_part(
     read = _read_columns(input_part, mapping)
     frame = read.frame
     us = _time_column(read, mapping)
-    if watch is not None:
-        us = _watch(us, watch)
+    us = watched(us, watch)
     if input_part.unread:
         frame, us = unread_marked(frame, us, input_part)
     roles = _role_columns(read)
@@ -296,6 +295,38 @@ def assign_part(
     named = frame.select(us=us, **roles, **_value_columns(read, input_part))
     window = _window_or_problem(mapping.windows, problems)
     return named.select("us", *identity_columns, window.alias("window"), *totals)
+
+
+class PlainColumns(NamedTuple):
+    """Times as they are stored and groups as texts, by the names of their columns.
+
+    Attributes:
+        type_of_time: type of the times.
+    """
+
+    frame: pl.LazyFrame
+    type_of_time: pl.DataType
+
+
+def stored_times_and_groups(input_part: InputPart, mapping: RowMapping) -> PlainColumns | None:
+    """Return the columns of rows that are only counted.
+
+    Returns:
+        None unless each stored time is one moment, and later ones are larger: of texts, of local
+        times whose clocks may change, and of lines that cannot be read.
+    """
+    _show_an_array()
+    read = _read_columns(input_part, mapping)
+    name = mapping.columns.time
+    if not name or read.kinds or input_part.unread or name in read.roles.values():
+        return None
+    dtype = read.types[name]
+    has_zone = isinstance(dtype, pl.Datetime) and dtype.time_zone is not None
+    is_time = isinstance(dtype, pl.Datetime) or dtype == pl.Date
+    if not is_time or not (has_zone or mapping.windows.timezone == "UTC"):
+        return None
+    groups = [as_text(pl.col(column), read.types[column]) for column in read.roles.values()]
+    return PlainColumns(read.frame.select(name, *groups), dtype)
 
 
 def _read_columns(input_part: InputPart, mapping: RowMapping) -> _ReadColumns:
@@ -511,7 +542,11 @@ def _code(cell: pl.Expr, labels: Sequence[str]) -> pl.Expr:
     return pl.when(nothing).then(MISSING).otherwise(place.fill_null(OUTSIDE))
 
 
-def _watch(us: pl.Expr, watch: Callable[[int], None]) -> pl.Expr:
+def watched(us: pl.Expr, watch: Callable[[int], None] | None) -> pl.Expr:
+    """Return a column of integers; ``watch`` hears of its rows as they are read."""
+    if watch is None:
+        return us
+
     def passing(rows: pl.Series) -> pl.Series:
         watch(len(rows))
         return rows

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime
 from functools import partial
-from typing import Any, Literal, cast, get_args
+from typing import Any, Literal, NamedTuple, cast, get_args
 
 from counton.base.errors import InvalidInputError, param
 from counton.io.error_policy import Problem
@@ -310,14 +310,47 @@ def format_like(text: str) -> str | None:
 
 def physical_us(column: pl.Expr, dtype: pl.DataType, beyond: int | None = None) -> pl.Expr:
     """Convert dates or times to microseconds since 1970, ``beyond`` outside the valid years."""
-    unit = dtype.time_unit if isinstance(dtype, pl.Datetime) else "d"
-    factor, of = {"d": (_DAY_US, 1), "ms": (1000, 1), "us": (1, 1), "ns": (1, 1000)}[unit]
+    times = StoredTimes.of(dtype)
     stored = column.to_physical().cast(pl.Int64)
-    edges = (_EARLIEST_US * of // factor, _LATEST_US * of // factor)
-    low = max(edges[0], -(2**63))
-    high = min(edges[1], 2**63 - 1)
-    us = stored if factor == of else stored * factor // of
-    return pl.when(stored.is_between(low, high).fill_null(True)).then(us).otherwise(beyond)
+    us = stored
+    if times.microseconds != times.units:
+        us = stored * times.microseconds // times.units
+    is_valid = stored.is_between(times.first, times.last).fill_null(True)
+    return pl.when(is_valid).then(us).otherwise(beyond)
+
+
+class StoredTimes(NamedTuple):
+    """The integers in which a column holds dates or times.
+
+    Attributes:
+        microseconds, units: so many microseconds are so many units.
+        first, last: integers of the first and last time in the valid years.
+    """
+
+    microseconds: int
+    units: int
+    first: int
+    last: int
+
+    @classmethod
+    def of(cls, dtype: pl.DataType) -> StoredTimes:
+        """Return those of a type of dates or times."""
+        unit = dtype.time_unit if isinstance(dtype, pl.Datetime) else "d"
+        microseconds, units = {"d": (_DAY_US, 1), "ms": (1000, 1), "us": (1, 1), "ns": (1, 1000)}[
+            unit
+        ]
+        first, last = (edge * units // microseconds for edge in (_EARLIEST_US, _LATEST_US))
+        return cls(microseconds, units, max(first, -(2**63)), min(last, 2**63 - 1))
+
+    @property
+    def are_all_valid(self) -> bool:
+        """Whether each integer is a time in the valid years."""
+        return self.first == -(2**63)
+
+    def from_us(self, us: int) -> int | None:
+        """Return microseconds in this unit; None if they are no whole number of units."""
+        number, rest = divmod(us * self.units, self.microseconds)
+        return None if rest else number
 
 
 def as_text(column: pl.Expr, dtype: pl.DataType) -> pl.Expr:
