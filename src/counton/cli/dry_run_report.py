@@ -8,7 +8,13 @@ from dataclasses import dataclass
 from counton.base.errors import CountonError, StreamClosedError, translate
 from counton.base.wording import counted
 from counton.cli.exits import ExitCode
-from counton.cli.failures import failed_report, failure, line_of_failed_job, names_in_run
+from counton.cli.failures import (
+    failed_report,
+    failure,
+    line_of_failed_job,
+    names_in_run,
+    names_of_job,
+)
 from counton.cli.job_plan import loss_of
 from counton.cli.print_forms import (
     CONFIDENTIAL,
@@ -18,6 +24,7 @@ from counton.cli.print_forms import (
     warn_of_weak,
 )
 from counton.cli.run_report import (
+    held_back_notes,
     left_out_options_note,
     missing_count_notes,
     new_stream_notes,
@@ -56,8 +63,16 @@ class FailedJob:
     message: str
 
 
-def print_dry_run(jobs: Mapping[str, Job | CountonError], *, as_json: bool) -> None:
+def print_dry_run(
+    jobs: Mapping[str, Job | CountonError], *, until_is_of_file: bool, as_json: bool
+) -> None:
     """Plan jobs, check them and read their rows; print the windows that a run would release.
+
+    Args:
+        jobs: the jobs by name; in place of a job that cannot be read, its error.
+        until_is_of_file: whether the job file states up to when windows are released, if anything
+            does.
+        as_json: print one JSON object in place of text.
 
     Raises:
         SystemExit: a job would fail; the exit code is the one that the run would have.
@@ -68,7 +83,7 @@ def print_dry_run(jobs: Mapping[str, Job | CountonError], *, as_json: bool) -> N
         print_json({"dry_run": True, "jobs": reports})
     else:
         for name, outcome in outcomes.items():
-            _print(name, outcome)
+            _print(name, outcome, until_is_of_file=until_is_of_file)
         has_read_rows = any(isinstance(outcome, Rehearsal) for outcome in outcomes.values())
         rows_were_read = "rows were read; " if has_read_rows else ""
         Console().write_line(f"Dry run: {rows_were_read}nothing was written or released.")
@@ -92,7 +107,9 @@ def _rehearse(
         return FailedJob(*failure(error))
 
 
-def _print(name: str, outcome: Rehearsal | ClosedStream | FailedJob) -> None:
+def _print(
+    name: str, outcome: Rehearsal | ClosedStream | FailedJob, *, until_is_of_file: bool
+) -> None:
     console = Console()
     errors = Console(stderr=True)
     match outcome:
@@ -101,8 +118,10 @@ def _print(name: str, outcome: Rehearsal | ClosedStream | FailedJob) -> None:
             console.write_line(f"{name}: {_release_in_words(result)} {_loss_in_words(outcome)}")
             _write_remarks(outcome, errors, f"job {name}: ")
             rows = result.confidential_counts()
+            names = names_of_job(outcome.job, until_is_of_file=until_is_of_file)
             notes = [
                 f"rows read: {rows.read:,}",
+                *held_back_notes(result.confidential_held_back(), names),
                 *omitted_row_notes(rows, result.confidential_beyond_limit()),
                 *unlisted_group_notes(rows, result.spec),
                 *missing_count_notes(result.confidential_cells_without_counts(), result.spec),

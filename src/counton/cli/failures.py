@@ -42,6 +42,19 @@ def names_in_run(models: Iterable[type[Job]] | None = None) -> dict[str, str]:
     return {**COMMAND_WORDS, **file_keys(models), **_RUN_OPTIONS}
 
 
+def names_of_job(job: Job, *, until_is_of_file: bool) -> dict[str, str]:
+    """Return what messages about one job call options.
+
+    Args:
+        job: the job.
+        until_is_of_file: whether ``until`` is a line of the job file, if it is stated.
+    """
+    names = names_in_run([type(job)])
+    if until_is_of_file:
+        names["until"] = "until"
+    return names
+
+
 def failure(error: BaseException) -> tuple[ExitCode, str]:
     """Return the exit code of a failed job and its message, for the operator alone.
 

@@ -134,7 +134,6 @@ def init(*, events: str, job_file: Path, force: bool, **job_options: object) -> 
     options = {name: value for name, value in job_options.items() if is_stated(value)}
     values = {"state": default_state(events), "events": events, **options}
     job = job_template.job_of(values)
-    _refuse_date_of_one_run(job)
     job_template.refuse_state(job)
     look = job_template.look_at(job)
     unanswered = job_template.unsaid(values, look)
@@ -143,6 +142,8 @@ def init(*, events: str, job_file: Path, force: bool, **job_options: object) -> 
         plan = job_template.check_job(values, look)[1]
     whole_job = job_template.complete_job(values, look)
     _print_facts(look, whole_job, unanswered, states_every=job.every is not None)
+    if plan is not None:
+        _print_held_back(whole_job, plan, look, job_file.name, unanswered)
     asked_job = whole_job.with_options(**dict.fromkeys(unanswered))
     keys = {name: str(item.alias) for name, item in CountJob.model_fields.items()}
     empty = {keys[name]: with_capital(remark) for name, remark in unanswered.items()}
@@ -150,7 +151,7 @@ def init(*, events: str, job_file: Path, force: bool, **job_options: object) -> 
     if job.every is None:
         comments["every"] += _remark_on_window(str(whole_job.every))
     comments |= empty
-    save_job(asked_job, job_file, comments, replaces_file=True, empty=list(empty))
+    save_job(asked_job, job_file, comments, replaces_file=True, keeps_date=True, empty=list(empty))
     _print_report(asked_job, plan, job_file.name, empty)
 
 
@@ -167,18 +168,6 @@ def _refuse_standard_input(events: str) -> None:
         raise InvalidInputError(
             "standard input can be read only once, but each run of a job reads the events: name a "
             "file"
-        )
-
-
-def _refuse_date_of_one_run(job: CountJob) -> None:
-    from counton.job.saved_job import date_of_one_run
-
-    date = date_of_one_run(job)
-    if date is not None:
-        raise InvalidInputError(
-            f"{param('until', date)} would stop every later run at this date, too: leave "
-            f"it out, and give it to counton run; or give {param('until', LATEST_ROW)}. If the "
-            "file is complete, write the date into the job file afterwards"
         )
 
 
@@ -249,6 +238,38 @@ def _print_facts(
         )
 
 
+def _print_held_back(
+    job: Job, plan: PlannedJob, look: FirstLook, file: str, unanswered: Collection[str]
+) -> None:
+    """Print which windows a first run would not release, and which line releases them.
+
+    Args:
+        job: the job that is written.
+        plan: its plan.
+        look: facts about the first rows.
+        file: name of the job file.
+        unanswered: names of the options that stay empty.
+    """
+    from counton.cli.failures import names_of_job
+    from counton.cli.print_forms import CONFIDENTIAL, Console
+    from counton.cli.run_report import held_back_notes
+    from counton.run.new_job.job_template import find_held_back_windows
+
+    console = Console(stderr=True)
+    if "until" in unanswered:
+        past_job = job.with_options(until=LATEST_ROW, release_delay="0s")
+        held_back = find_held_back_windows(past_job, plan, look)
+        if held_back is not None:
+            console.write_line(
+                f"{CONFIDENTIAL}: if the file has all rows of {held_back.windows}, and none "
+                f'follow, write until = "{held_back.value}" and release-delay = "0s" in {file}'
+            )
+        return
+    names = names_of_job(job, until_is_of_file=True)
+    for note in held_back_notes(find_held_back_windows(job, plan, look), names, file):
+        console.write_line(f"{CONFIDENTIAL}: {note}")
+
+
 def _remark_on_window(every: str) -> str:
     """Return a sentence on the length of windows, if the first rows suggest it."""
     if every == "1mo":
@@ -301,6 +322,7 @@ def _print_report(job: Job, plan: PlannedJob | None, file: str, empty: Collectio
     """Print the plan in words, what is still to be filled in, and how the job is run."""
     from counton.cli.job_plan import write_plan
     from counton.cli.print_forms import Console
+    from counton.job.saved_job import date_of_one_run
 
     console = Console()
     console.write_line(f"{file} is written.", bold=True)
@@ -320,6 +342,11 @@ def _print_report(job: Job, plan: PlannedJob | None, file: str, empty: Collectio
         console.write_line(
             f'until = "{LATEST_ROW}" is for data of the past: remove it from {file} once rows '
             "arrive regularly."
+        )
+    elif date_of_one_run(job) is not None:
+        console.write_line(
+            f'until = "{job.until}" is for a complete file: remove it from {file} once newer rows '
+            "come."
         )
     command = shlex.join(["counton", "run", file])
     when = "Then" if empty else "Next"

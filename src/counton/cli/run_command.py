@@ -69,7 +69,11 @@ def run(
     if dry_run:
         from counton.cli.dry_run_report import print_dry_run
 
-        print_dry_run({**selection.selected, **selection.jobs_of_run}, as_json=as_json)
+        print_dry_run(
+            {**selection.selected, **selection.jobs_of_run},
+            until_is_of_file=until is None,
+            as_json=as_json,
+        )
         return
     runner = _JobRunner(
         selection,
@@ -236,7 +240,7 @@ class _JobRunner:
 
     def _run(self, name: str) -> None:
         """Run one job; keep its report, or that of its failure."""
-        from counton.cli.failures import names_in_run
+        from counton.cli.failures import names_of_job
 
         selection = self._selection
         try:
@@ -244,9 +248,7 @@ class _JobRunner:
             if isinstance(loaded_job, CountonError):
                 raise loaded_job
             job = selection.jobs_of_run[name]
-            names = names_in_run([type(job)])
-            if self._until_is_of_file:
-                names["until"] = "until"
+            names = names_of_job(job, until_is_of_file=self._until_is_of_file)
             outcome = _run_job(
                 name, job, selection.publish_to, is_silent=self._as_json, names=names
             )

@@ -7,14 +7,14 @@ different ways. Who prints the sentences translates the names.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 from fractions import Fraction
 from pathlib import Path
 from typing import NamedTuple
 
 from counton.base.columns import list_in_words
-from counton.base.errors import param
+from counton.base.errors import param, translate
 from counton.base.lengths import LATE_DAYS
 from counton.base.look_alikes import shown_beside
 from counton.base.outside_input import read_plain
@@ -44,6 +44,7 @@ from counton.run.spec.terms import (
     SnapshotRecognition,
     UserOfCounts,
 )
+from counton.run.windows.held_back import HeldBackWindows
 from counton.statistics.catalogue import statistic_to_dict
 from counton.windowing.windows import ENDLESS
 
@@ -286,6 +287,30 @@ def operator_notes(result: RunResult, newly_quarantined: int) -> list[str]:
     if differing is not None:
         notes.insert(0, differing)
     return notes
+
+
+def held_back_notes(
+    held_back: HeldBackWindows | None, names: Mapping[str, str], job_file: str = "the job file"
+) -> list[str]:
+    """Return a note on windows that a first run does not release; none if there are none.
+
+    Args:
+        held_back: these windows.
+        names: what the note calls options: ``--until``, or the key of a job file.
+        job_file: what the note calls the job file.
+
+    >>> held_back = HeldBackWindows("31 March 2024", "more rows may follow", "until", "2024-04-01")
+    >>> held_back_notes(held_back, {"until": "until"})[0].partition(". ")[2]
+    'If the file has all rows of this time, set until = "2024-04-01" in the job file'
+    """
+    if held_back is None:
+        return []
+    option = names.get(held_back.option, held_back.option)
+    setting = f"{option} {held_back.value}"
+    if not option.startswith("--"):
+        setting = f'{option} = "{held_back.value}" in {job_file}'
+    names_with_setting = {**names, f"{held_back.option}={held_back.value}": setting}
+    return [translate(held_back.note(), names_with_setting)]
 
 
 def _notes_of_windows(result: RunResult, of_rows: Sequence[RowsNote]) -> list[RowsNote]:

@@ -29,6 +29,7 @@ from counton.cli.print_forms import (
 from counton.cli.privacy_words import privacy_line
 from counton.cli.run_report import (
     distinct_lines,
+    held_back_notes,
     json_report,
     left_out_options_note,
     new_stream_notes,
@@ -165,7 +166,8 @@ def run_and_report(
         left_out = left_out_options_note(result.spec, job)
         if left_out is not None:
             messages.write_line(f"{prefix}note: {translate(left_out, names)}")
-    notes = [translate(note, names) for note in operator_notes(result, newly_quarantined)]
+    notes = held_back_notes(result.confidential_counts().held_back, names)
+    notes += [translate(note, names) for note in operator_notes(result, newly_quarantined)]
     has_later_windows = next_window_line(result) is not None
     if isinstance(messages, ReportLines):
         report = json_report(result, warnings=messages.lines, notes=notes)

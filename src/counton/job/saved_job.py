@@ -42,19 +42,21 @@ def save(
     comments: Mapping[str, str] | None = None,
     *,
     replaces_file: bool = False,
+    keeps_date: bool = False,
     empty: Collection[str] = (),
 ) -> None:
     """Write a job into a job file: add it to the file's jobs, or replace the job with its name.
 
-    Comments and the order of the file's other jobs stay. A date in ``until`` holds for one run, and
-    is not written. Addresses of databases are written without passwords, which the environment may
-    give (PGPASSWORD, PGPASSFILE).
+    Comments and the order of the file's other jobs stay. Addresses of databases are written without
+    passwords, which the environment may give (PGPASSWORD, PGPASSFILE).
 
     Args:
         job: the job.
         path: the job file; a new one is readable by its owner alone.
         comments: comments by the key that they stand above; that of `HEADING` stands above the job.
         replaces_file: replace the whole content of the file.
+        keeps_date: write a date in ``until``, so that no run releases a later window. Otherwise it
+            holds for one run, and is not written.
         empty: keys that somebody has still to fill in; they stand first, with an empty text, which
             `counton.job.job_file.load` refuses by name.
 
@@ -72,7 +74,9 @@ def save(
         for line in comments[HEADING].splitlines():
             document.add(tomlkit.comment(line))
     jobs = document.setdefault("jobs", tomlkit.table(is_super_table=True))
-    entries = job_entries(job if date_of_one_run(job) is None else _without_date(job), file.parent)
+    if date_of_one_run(job) is not None and not keeps_date:
+        job = _without_date(job)
+    entries = job_entries(job, file.parent)
     _refuse_other_defaults(job, entries, document.get("defaults", {}), file)
     table = tomlkit.table()
     for key, value in {**dict.fromkeys(empty, ""), **entries}.items():

@@ -16,8 +16,9 @@ from counton.run.progress import Progress, no_progress
 from counton.run.rows.read_rows import read_rows
 from counton.run.rows.row_numbers import RowNumbers
 from counton.run.rows.window_sums import cells_without_counts
-from counton.run.run_job import decide
+from counton.run.run_job import decide, held_back_windows
 from counton.run.spec.stream_spec import StreamSpec
+from counton.run.windows.held_back import HeldBackWindows
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,7 @@ class DryRun:
         counts: exact numbers of rows as read, including rows that an earlier run has counted.
         beyond_limit: exact number of rows beyond their user's limit; 0 for an existing stream,
             whose counted rows only its writer reads.
+        held_back: windows of the newest rows that a first run would not release, or None.
         column_names: names of the columns of the rows of a new stream; else none.
         cells_without_counts: windows in which a group has no count, as in `RowCounts`.
     """
@@ -43,6 +45,7 @@ class DryRun:
     until: int
     counts: Private[RowNumbers] = field(repr=False)
     beyond_limit: Private[int] = field(repr=False)
+    held_back: Private[HeldBackWindows | None] = field(repr=False)
     column_names: tuple[str, ...] = ()
     cells_without_counts: Private[tuple[tuple[int, str | None], ...]] = field(
         default_factory=lambda: Private(()), repr=False
@@ -59,6 +62,13 @@ class DryRun:
     def confidential_beyond_limit(self) -> int:
         """Return how many rows are beyond their user's limit. Only for people who may see rows."""
         return reveal(self.beyond_limit)
+
+    def confidential_held_back(self) -> HeldBackWindows | None:
+        """Return the windows that a first run would not release. Only for people who may see rows.
+
+        They are those of the newest rows.
+        """
+        return reveal(self.held_back)
 
 
 def dry_run(job: Job, progress: Progress = no_progress) -> DryRun:
@@ -99,6 +109,7 @@ def dry_run(job: Job, progress: Progress = no_progress) -> DryRun:
             until=ended.until,
             counts=Private(reveal(rows_read.sums).numbers),
             beyond_limit=Private(beyond_limit),
+            held_back=Private(held_back_windows(prepared, rows_read, ended)),
             column_names=rows_read.column_names,
             cells_without_counts=Private(
                 cells_without_counts(

@@ -37,6 +37,7 @@ from counton.run.rows.window_sums import cells_without_counts, refuse_no_row_wit
 from counton.run.spec.stream_spec import StreamSpec
 from counton.run.spec.terms import OutputFiles, RunOptions, SingleTable
 from counton.run.windows.due_windows import EndedWindows, ReleaseClock, RowTimes
+from counton.run.windows.held_back import HeldBackWindows, find_held_back
 from counton.state import Store, Stream
 from counton.state.database import CommitHook
 
@@ -53,12 +54,14 @@ class RowCounts:
         input: what the rows tell besides, such as the number of late rows.
         empty_windows: number of released windows after the newest row.
         cells_without_counts: new windows in which a group has no count (`cells_without_counts`).
+        held_back: windows of the newest rows that a first run does not release; None if none.
     """
 
     rows: RowNumbers
     input: OperatorCounts
     empty_windows: int
     cells_without_counts: tuple[tuple[int, str | None], ...] = ()
+    held_back: HeldBackWindows | None = None
 
 
 @dataclass(frozen=True)
@@ -344,12 +347,34 @@ def commit(
     if not steps.changes_anything:
         numbers = replace(numbers, unlisted_names=())  # an earlier run has named them
     counts = RowCounts(
-        numbers,
-        steps.counts,
-        _number_of_empty_windows(prepared, sums.times, steps),
-        cells_without_counts(sums, spec, steps.span.new_steps),
+        rows=numbers,
+        input=steps.counts,
+        empty_windows=_number_of_empty_windows(prepared, sums.times, steps),
+        cells_without_counts=cells_without_counts(sums, spec, steps.span.new_steps),
+        held_back=held_back_windows(prepared, rows_read, ended),
     )
     return Committed(stream, spec, Private(counts))
+
+
+def held_back_windows(
+    prepared: PreparedRun, rows_read: ReadRows, ended: EndedWindows
+) -> HeldBackWindows | None:
+    """Return the windows of the newest rows that a first run does not release. Operator only.
+
+    Args:
+        prepared: the run.
+        rows_read: its rows.
+        ended: the windows that it releases.
+    """
+    if prepared.state.released:
+        return None
+    return find_held_back(
+        prepared.windows,
+        prepared.options,
+        newest=reveal(rows_read.sums).times.newest_within,
+        ended=ended,
+        now=prepared.now,
+    )
 
 
 def _number_of_empty_windows(

@@ -278,6 +278,23 @@ class Windows:
         seconds = self.length is not None and self.length % 60_000_000
         return self.local(time).isoformat(" ", "auto" if seconds else "minutes")
 
+    def option_text(self, time: int) -> str:
+        """Return a moment as the shortest text of an option: the day alone at midnight.
+
+        Args:
+            time: the moment in microseconds since 1970.
+
+        >>> windows = Windows(datetime(2024, 10, 26, 22, tzinfo=UTC), "1h", 24, "Europe/Berlin")
+        >>> [windows.option_text(end) for end in windows.ends(range(0, 3)).tolist()]
+        ['2024-10-27', '2024-10-27T01:00', '2024-10-27T02:00:00+02:00']
+        """
+        local = self.local(time).replace(tzinfo=None)
+        for text in (local.date().isoformat(), local.isoformat(timespec="minutes")):
+            with suppress(InvalidInputError):  # the local time occurs twice
+                if microseconds(parse_time(text, self.timezone)) == time:
+                    return text
+        return self.format_moment(time)
+
     def end_in_words(self, time: int | datetime) -> str:
         """Describe the moment up to which rows count; midnight is the end of the day before.
 

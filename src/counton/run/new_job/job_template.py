@@ -38,10 +38,11 @@ from counton.run.plan_job import PlannedJob, planned_job
 from counton.run.spec.parsing import parse_run
 from counton.run.spec.terms import MAX_EMPTY_WINDOWS
 from counton.run.windows.covered_windows import covered_windows
-from counton.run.windows.due_windows import EndedWindows
+from counton.run.windows.due_windows import EndedWindows, ReleaseClock, RowTimes
+from counton.run.windows.held_back import HeldBackWindows, find_held_back
 from counton.state.database import parse_address, state_file
 from counton.state.keys import check_places, file_of
-from counton.windowing.windows import load_zone
+from counton.windowing.windows import load_zone, microseconds
 
 #: Years of a new stream. If windows are released alone, a longer stream is no less accurate.
 _YEARS = 10
@@ -84,12 +85,81 @@ def check_job(values: JobValues, look: FirstLook) -> tuple[CountJob, PlannedJob]
     plan = planned_job(job)
     if "start" in values:
         _refuse_split_weeks(plan, look)
+    _refuse_until(job, plan)
     if job.lookback is not None:
         terms = plan.spec.terms
         windows = terms.windowing.windows
         first = EndedWindows(1, int(windows.ends(range(1, 2))[0]))
         covered_windows(windows, replace(parse_run(job, terms), release_delay=0), 0, first)
     return job, plan
+
+
+def _refuse_until(job: Job, plan: PlannedJob) -> None:
+    """Refuse a date in ``until`` that each run refuses, or by which no window ends.
+
+    Raises:
+        InvalidInputError: the date is in the future, or before the end of the first window.
+        HorizonExceededError: it is after the last window.
+    """
+    clock = _clock_of(job, plan, newest=None)
+    if not isinstance(clock.options.until, datetime):
+        return
+    if clock.ended_windows(allows_missing_rows=True).last:
+        return
+    windows = clock.windows
+    first_end = int(windows.ends(range(1, 2))[0]) + clock.options.release_delay
+    raise InvalidInputError(
+        f"{param('until', job.until)} releases no window: the first one is "
+        f"{windows.span_text(range(1, 2))}. Give {param('until', windows.option_text(first_end))} "
+        "or later"
+    )
+
+
+def _clock_of(job: Job, plan: PlannedJob, *, newest: datetime | None) -> ReleaseClock:
+    """Return what decides which windows the first run of a job releases.
+
+    Args:
+        job: the job.
+        plan: its plan.
+        newest: time of the newest row; None: unknown.
+    """
+    terms = plan.spec.terms
+    time = None if newest is None else microseconds(newest)
+    return ReleaseClock(
+        windows=terms.windowing.windows,
+        options=parse_run(job, terms),
+        times=RowTimes(newest=time, newest_within=time, any_beyond=False, any_rows=True),
+        released=0,
+        now=datetime.now(UTC),
+        is_new_stream=True,
+    )
+
+
+def find_held_back_windows(job: Job, plan: PlannedJob, look: FirstLook) -> HeldBackWindows | None:
+    """Return the windows of the newest rows that a first run would not release. Operator only.
+
+    None if there are none, if the first rows are not all rows, or if the run would be refused.
+
+    Args:
+        job: the job.
+        plan: its plan.
+        look: facts about the first rows.
+    """
+    newest = look.confidential_counts(job).newest
+    if newest is None or not look.has_all_rows:
+        return None
+    clock = _clock_of(job, plan, newest=newest)
+    try:
+        ended = clock.ended_windows(allows_missing_rows=True)
+    except InvalidInputError:
+        return None
+    return find_held_back(
+        clock.windows,
+        clock.options,
+        newest=microseconds(newest),
+        ended=ended,
+        now=clock.now,
+    )
 
 
 def _first_weekday(job: Job, look: FirstLook) -> int | None:
@@ -187,8 +257,8 @@ def _default_release(job: CountJob, every: str) -> JobValues:
     """Return how long a window waits for rows, and how many windows may have none."""
     if days_of(every) < 1:
         return {"release_delay": "0s", "max_empty_windows": MAX_EMPTY_WINDOWS}
-    # The newest row ends the last window of a file of the past: nothing comes late.
-    delay = "0s" if job.until == LATEST_ROW else _WAIT
+    # In a file of the past, nothing comes late.
+    delay = _WAIT if job.until in (None, NOW) else "0s"
     # A whole day has a row; else the newest file is missing.
     return {"release_delay": delay, "max_empty_windows": 0}
 
@@ -303,8 +373,10 @@ def _unsaid_times(job: CountJob, whole: CountJob, look: FirstLook) -> dict[str, 
         )
     if job.until is None and not job.lookback and (is_unread or are_old(whole, look)):
         remarks["until"] = (
-            f'"{NOW}" if new rows come regularly; "{LATEST_ROW}" if the newest row is days old: '
-            "then the newest row ends the last window, and its time is not protected"
+            f'"{NOW}" if new rows come regularly; the end of the last day, week or month of a '
+            f'complete file, as in "2024-04-01", with release-delay = "0s"; "{LATEST_ROW}" if more '
+            "old rows follow: then the newest row ends the last window, and its time is not "
+            "protected"
         )
     return remarks
 

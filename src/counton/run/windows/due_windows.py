@@ -264,4 +264,18 @@ class ReleaseClock:
     def _remedy_for_the_past(self) -> str:
         if self.options.input.lookback is not None:
             return ""
-        return f", or give {param('until', 'latest-event')} for data of the past"
+        remedy = f". For data of the past, give {param('until', 'latest-event')}"
+        end = self._end_of_newest_rows()
+        if end is None:
+            return remedy
+        complete = param("until", self.windows.option_text(end))
+        return f"{remedy}, or {complete} if the file is complete"
+
+    def _end_of_newest_rows(self) -> int | None:
+        """Return when the window of the newest row is released; None without such a window."""
+        newest = self.times.newest_within
+        if newest is None or newest < self._begin:
+            return None
+        number = self._last_window_with_rows + 1
+        end = int(self.windows.ends(range(number, number + 1))[0]) + self.options.release_delay
+        return end if end <= microseconds(self.now) else None
