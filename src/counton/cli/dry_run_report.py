@@ -24,6 +24,7 @@ from counton.cli.print_forms import (
     warn_of_weak,
 )
 from counton.cli.run_report import (
+    empty_other_group_notes,
     held_back_notes,
     left_out_options_note,
     missing_count_notes,
@@ -36,6 +37,7 @@ from counton.io.input_paths import left_in_folders
 from counton.job.common_options import Job
 from counton.run.dry_run import DryRun, dry_run
 from counton.run.plan_job import PlannedJob, planned_jobs
+from counton.run.rows.row_numbers import RowNumbers
 from counton.run.spec.terms import SingleTable
 
 
@@ -125,6 +127,7 @@ def _print(
                 *omitted_row_notes(rows, result.confidential_beyond_limit()),
                 *unlisted_group_notes(rows, result.spec),
                 *missing_count_notes(result.confidential_cells_without_counts(), result.spec),
+                *_empty_other_group_notes(result, rows),
                 *user_notes(rows, result.spec),
             ]
             for note in notes:
@@ -135,6 +138,17 @@ def _print(
             )
         case FailedJob():
             errors.write_line(line_of_failed_job(name, outcome.message))
+
+
+def _empty_other_group_notes(result: DryRun, rows: RowNumbers) -> list[str]:
+    """Return a note on a group that is only noise, with the remedy while a new stream has one."""
+    if result.before is not None:
+        return []
+    remedy = (
+        "To leave it out, delete the line other-group before the first run. A row of an unlisted "
+        "group then stops the run"
+    )
+    return [f"{note}. {remedy}" for note in empty_other_group_notes(rows, result.spec)]
 
 
 def _write_remarks(rehearsal: Rehearsal, messages: Console | ReportLines, prefix: str) -> None:

@@ -313,6 +313,7 @@ def _comments(look: FirstLook, job: CountJob) -> dict[str, str]:
     groups_remark = remark_on_groups(job)
     if groups_remark is not None:
         comments["max-contributions"] += f" {with_capital(groups_remark)}."
+    comments["other-group"] += " Without this line, such a row stops the run."
     if job.user is not None:
         comments["privacy-unit"] = f"{with_capital(remark_on_names(job))}."
     return comments

@@ -277,6 +277,8 @@ def operator_notes(result: RunResult, newly_quarantined: int) -> list[str]:
     if counts.rows.unlisted or counts.rows.in_other_group or counts.rows.without_group:
         notes += unlisted_group_notes(counts.rows, result.spec)
     notes += missing_count_notes(counts.cells_without_counts, result.spec)
+    if not result.before and result.after:
+        notes += empty_other_group_notes(counts.rows, result.spec)
     notes += user_notes(counts.rows, result.spec)
     windows = result.spec.terms.windowing.windows
     if counts.input.late_by and not windows.n_revisions:
@@ -499,6 +501,29 @@ def unlisted_group_notes(rows: RowNumbers, spec: StreamSpec) -> list[str]:
     )
     lines = [f"{line} (most often {names})" if names else line for line in lines]
     return lines + without_group
+
+
+def other_group_line(spec: StreamSpec) -> str | None:
+    """Return a sentence on what the group of all unlisted groups has; None without this group.
+
+    Args:
+        spec: the specification of the stream.
+    """
+    other = spec.terms.groups.other
+    return None if other is None else f"Group {other!r} has the rows of groups that are not listed."
+
+
+def empty_other_group_notes(rows: RowNumbers, spec: StreamSpec) -> list[str]:
+    """Return a sentence if the group of all unlisted groups has no row, so that it is only noise.
+
+    Args:
+        rows: numbers of the rows that were read.
+        spec: the specification of the stream.
+    """
+    other = spec.terms.groups.other
+    if other is None or not rows.within or rows.in_other_group or rows.without_group:
+        return []
+    return [f"no row counts in group {other!r}, so its numbers are only noise"]
 
 
 def user_notes(rows: RowNumbers, spec: StreamSpec) -> list[str]:

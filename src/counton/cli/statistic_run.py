@@ -35,6 +35,7 @@ from counton.cli.run_report import (
     new_stream_notes,
     next_window_line,
     operator_notes,
+    other_group_line,
     progress_line,
     quarantined_note,
     time_remarks,
@@ -241,6 +242,9 @@ def print_result(console: Console, result: RunResult, names: Mapping[str, str]) 
     state = shlex.quote(hide_secrets(str(result.job.state)))
     if result.after:
         _print_screen(console, result, state)
+        other_group = other_group_line(result.spec)
+        if other_group is not None:
+            console.write_line(other_group)
     console.write_line(f"Privacy: {privacy_line(result.spec.metadata())}")
     for line in result.spent:
         console.write_line(f"Privacy loss: {line}")
