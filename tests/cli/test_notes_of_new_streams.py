@@ -206,3 +206,36 @@ def test_a_sum_of_one_row_of_each_user_is_too_low() -> None:
     paid = metadata_of(statistic="sum", value="paid", lower=0, upper=9, resolution=1)
     assert any("rows beyond 1 of each reader's day" in error for error in systematic_errors(paid))
     assert not paid.counts_users
+
+
+def test_another_unit_in_the_ledger_is_noted_before_any_loss(
+    command: Callable[..., Result],
+) -> None:
+    note = (
+        "the ledger does not add this loss per person's week (UTC, day) to the losses per "
+        "person's day (UTC, day) in this state. The same users may lose both."
+    )
+    command("init", "people.csv", *OF_FILE, *USERS, "--privacy-unit", "person").fine()
+    daily = Path("nightly.toml").read_text().replace('"latest-event"', '"2024-04-02"')
+    weekly = daily.replace("[jobs.people]", "[jobs.weeks]").replace('"1d"', '"1w"')
+    weekly = weekly.replace('until = "2024-04-02"', 'until = "2024-04-08"')
+    weekly = weekly.replace("people.released", "weeks.released").replace(".unread", ".weeks.unread")
+    Path("both.toml").write_text(f"{daily}\n{weekly}")
+    assert f"Note: {note}" in command("plan", "both.toml").fine().out
+    rehearsed = command("run", "both.toml", "--dry-run").fine()
+    assert f"job weeks: note: {note}" in rehearsed.err
+    first = command("run", "both.toml").fine()
+    assert f"job weeks: note: {note}" in first.err
+    assert "job people: note" not in first.err
+    assert note not in command("run", "both.toml").fine().err
+
+
+def test_budget_of_one_unit_adds_up_all_losses(command: Callable[..., Result]) -> None:
+    command("init", "people.csv", *OF_FILE, *USERS, "--privacy-unit", "person").fine()
+    command("run", "nightly.toml", "--until", "2024-04-02").fine()
+    command("ledger", "people.counton.db", "--budget-epsilon", "9", "--budget-unit", "person's day")
+    words = ("--user", "person", "--max-contributions", "9", "--contribution-period", "1w")
+    more = ("--state", "people.counton.db", "--stream", "weeks", "--save-job", "weeks.toml")
+    command("init", "people.csv", *OF_FILE, *words, *more, "--privacy-unit", "person").fine()
+    rehearsed = command("run", "weeks.toml", "--until", "2024-04-02", "--dry-run").fine()
+    assert "does not add this loss" not in rehearsed.err

@@ -208,6 +208,10 @@ class ChartWarning(UserWarning):
     """A chart could not be drawn; its numbers are released and kept."""
 
 
+class JobWarning(UserWarning):
+    """The numbers of a new stream may mislead, because of the options of its job."""
+
+
 class MissingOptionError(InvalidInputError):
     """The error that a job lacks an option that it needs."""
 

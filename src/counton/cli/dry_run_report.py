@@ -28,7 +28,6 @@ from counton.cli.run_report import (
     held_back_notes,
     left_out_options_note,
     missing_count_notes,
-    new_stream_notes,
     omitted_row_notes,
     unlisted_group_notes,
     user_notes,
@@ -39,6 +38,7 @@ from counton.run.dry_run import DryRun, dry_run
 from counton.run.plan_job import PlannedJob, planned_jobs
 from counton.run.rows.row_numbers import RowNumbers
 from counton.run.spec.terms import SingleTable
+from counton.run.stream_notes import new_stream_notes
 
 
 @dataclass(frozen=True)
@@ -171,7 +171,13 @@ def _write_remarks(rehearsal: Rehearsal, messages: Console | ReportLines, prefix
         return
     metadata = result.spec.metadata()
     warn_of_weak(messages, metadata.guarantee, metadata.privacy_unit, prefix)
-    for note in new_stream_notes(metadata, rehearsal.job, result.column_names):
+    notes = new_stream_notes(
+        result.spec,
+        rehearsal.job,
+        column_names=result.column_names,
+        other_units=rehearsal.plan.other_units,
+    )
+    for note in notes:
         messages.write_line(f"{prefix}note: {note}")
 
 

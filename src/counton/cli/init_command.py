@@ -183,8 +183,8 @@ def _print_facts(
         states_every: whether the operator stated the length of windows.
     """
     from counton.cli.print_forms import CONFIDENTIAL, Console
-    from counton.cli.run_report import count_column_note
     from counton.io.written_numbers import NumberText
+    from counton.run.stream_notes import count_column_note
 
     console = Console(stderr=True)
     facts = look.confidential_counts(job)

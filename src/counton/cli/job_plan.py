@@ -19,6 +19,7 @@ from counton.results.privacy_text import protected_in_words
 from counton.results.systematic_errors import left_out_groups_note, uneven_windows_note
 from counton.run.outputs.path_conflicts import refuse_publishing_over
 from counton.run.plan_job import PlannedJob, PlannedNumber, planned_job, planned_jobs
+from counton.run.stream_notes import other_units_note
 from counton.statistics.by_group import inner_of
 
 #: What is published, by the option ``series``.
@@ -192,7 +193,11 @@ def _remarks(plan: PlannedJob, how_to_state_rows: str) -> list[str]:
         remarks.append(
             f"The error of means and quantiles depends on the number of rows. {how_to_state_rows}"
         )
-    notes = (uneven_windows_note(metadata), left_out_groups_note(metadata))
+    notes = (
+        uneven_windows_note(metadata),
+        left_out_groups_note(metadata),
+        other_units_note(plan.spend.unit, plan.other_units),
+    )
     remarks += [f"Note: {note}" for note in notes if note is not None]
     return remarks
 

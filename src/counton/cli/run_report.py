@@ -6,8 +6,7 @@ different ways. Who prints the sentences translates the names.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from fractions import Fraction
 from pathlib import Path
@@ -20,17 +19,11 @@ from counton.base.look_alikes import shown_beside
 from counton.base.outside_input import read_plain
 from counton.base.wording import counted
 from counton.job.common_options import Job
-from counton.results.metadata import ReleaseMetadata
 from counton.results.privacy_text import users_note_of
 from counton.results.released_table import last_numbers
 from counton.results.subject_text import size_of_table
-from counton.results.systematic_errors import (
-    left_out_groups_note,
-    systematic_errors,
-    uneven_windows_note,
-)
+from counton.results.systematic_errors import systematic_errors
 from counton.run.input_notes import differing_rows_note, number_missing
-from counton.run.new_job.count_columns import columns_named_as_counts
 from counton.run.rows.row_numbers import RowNumbers
 from counton.run.run_job import RowCounts, RunResult
 from counton.run.spec.changed_options import left_out_options
@@ -584,24 +577,6 @@ def _lines_of(notes: Sequence[RowsNote]) -> list[str]:
     return [note.line() for note in notes if note.number]
 
 
-def new_stream_notes(
-    metadata: ReleaseMetadata, job: Job, column_names: Collection[str]
-) -> list[str]:
-    """Return sentences on what may be wrong with the job of a new stream. No row decides them.
-
-    Args:
-        metadata: the description of the stream.
-        job: the job.
-        column_names: names of the columns of its rows.
-    """
-    notes = (
-        uneven_windows_note(metadata),
-        left_out_groups_note(metadata),
-        count_column_note(column_names, job),
-    )
-    return [note for note in notes if note is not None]
-
-
 def left_out_options_note(spec: StreamSpec, job: Job) -> str | None:
     """Return a sentence on options that a job file leaves out and its stream keeps, else None.
 
@@ -616,30 +591,6 @@ def left_out_options_note(spec: StreamSpec, job: Job) -> str | None:
     return (
         f"the job file leaves out {list_in_words([param(name) for name in names])}, but the stream "
         f"keeps {pronoun} from its first run. To change {pronoun}, start another {param('stream')}"
-    )
-
-
-def count_column_note(column_names: Collection[str], job: Job) -> str | None:
-    """Return a sentence on a column that seems to say how many things a row stands for, while a job
-    counts each row as one; None if there is none.
-
-    >>> from counton.job.statistics.count import CountJob
-    >>> job = CountJob(events="rides.csv", time="at", group_by="site", privacy_unit="car")
-    >>> print(count_column_note(["at", "site", "count"], job))
-    each counted row is one event. If column 'count' has the number of events of a row, set
-    --count-column count (in a job file: count-column = "count")
-    >>> [count_column_note(["at", name], job) is None for name in ("rides", "bus_count", "who")]
-    [False, False, True]
-    """
-    if job.statistic != "count" or job.has_stated("count_column"):
-        return None
-    candidates = columns_named_as_counts(column_names, job)
-    if not candidates:
-        return None
-    column = candidates[0]
-    return (
-        f"each counted row is one event. If column {column!r} has the number of events of a row, "
-        f"set --count-column {column} (in a job file: count-column = {json.dumps(column)})"
     )
 
 

@@ -32,7 +32,6 @@ from counton.cli.run_report import (
     held_back_notes,
     json_report,
     left_out_options_note,
-    new_stream_notes,
     next_window_line,
     operator_notes,
     other_group_line,
@@ -48,6 +47,7 @@ from counton.run.new_job.default_paths import has_default_state
 from counton.run.prepared_run import PreparedRun
 from counton.run.run_job import RunResult, run
 from counton.run.spec.parsing import parse_policies
+from counton.run.stream_notes import new_stream_notes
 from counton.run.windows.due_windows import EndedWindows
 
 #: Name of the events that are read from standard input.
@@ -225,7 +225,13 @@ def _write_remarks(result: RunResult, messages: Console | ReportLines, prefix: s
         return
     metadata = result.spec.metadata()
     warn_of_weak(messages, metadata.guarantee, metadata.privacy_unit, prefix)
-    for note in new_stream_notes(metadata, result.job, result.column_names):
+    notes = new_stream_notes(
+        result.spec,
+        result.job,
+        column_names=result.column_names,
+        other_units=result.other_units,
+    )
+    for note in notes:
         messages.write_line(f"{prefix}note: {note}")
 
 

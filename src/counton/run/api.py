@@ -13,6 +13,7 @@ from counton.base.errors import (
     ChartWarning,
     CountonError,
     InvalidInputError,
+    JobWarning,
     MissingOptionError,
     hide_secrets,
     param,
@@ -31,6 +32,7 @@ from counton.run.new_job.job_template import look_at, with_examples
 from counton.run.progress import Progress, no_progress
 from counton.run.run_job import RunResult, run
 from counton.run.spec.terms import Revised, SingleTable
+from counton.run.stream_notes import in_python, new_stream_notes
 from counton.statistics import Statistic
 
 
@@ -81,6 +83,10 @@ def release(
     Returns:
         All released steps; none if no window has ended. The exact numbers of late or omitted rows
         are not in it: `counton.run.run` returns them to the operator.
+
+    Warns:
+        JobWarning: a new stream's numbers may mislead, for example because users in several groups
+            count in their first groups alone.
 
     Raises:
         CountonError: see `counton.run.run`; nothing was released or changed.
@@ -137,6 +143,14 @@ def release(
     notes.append("; ".join(_notes_on_other_rows(result, has_default_state=has_default_state)))
     for note in filter(None, notes):
         warnings.warn(note, stacklevel=2)
+    if not result.before:
+        for note in new_stream_notes(
+            result.spec,
+            result.job,
+            column_names=result.column_names,
+            other_units=result.other_units,
+        ):
+            warnings.warn(JobWarning(in_python(note, result.job)), stacklevel=2)
     if result.chart_error is not None:
         warnings.warn(ChartWarning(result.chart_error), stacklevel=2)
     shown_state = hide_secrets(os.fspath(str(job.state)))

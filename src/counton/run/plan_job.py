@@ -97,6 +97,8 @@ class PlannedJob:
         windows: number of windows over which they are spread evenly.
         counted: how many of these windows a number of the last step counts, by the name of the
             number, as in `counton.run.spec.planned_accuracy.counted_windows`.
+        other_units: of a new stream, units in the ledger of the state whose losses are not added to
+            that of the stream.
     """
 
     spec: StreamSpec
@@ -110,6 +112,7 @@ class PlannedJob:
     size: int | None = None
     windows: int = 1
     counted: Mapping[str, int] = field(default_factory=dict)
+    other_units: tuple[str, ...] = ()
 
     @cached_property
     def metadata(self) -> ReleaseMetadata:
@@ -297,6 +300,7 @@ def _plan_of(prepared: PreparedRun, size: int | None) -> PlannedJob:
         size=size,
         windows=windows,
         counted={name: of_steps[-1] for name, of_steps in counted.items()},
+        other_units=prepared.other_units,
     )
     ranks: dict[str, tuple[float, ...]] = {}
     if size is not None and any(number.name.rpartition("quantile ")[1] for number in numbers):

@@ -11,6 +11,7 @@ from counton.io.input_paths import are_several
 from counton.io.sources import Source
 from counton.job.common_options import Job
 from counton.job.incompatible import NEEDS_OF_RETENTION, refuse_unmet_needs
+from counton.privacy.contribution import canonical_unit
 from counton.run.opened_state import OpenedState
 from counton.run.outputs.run_outputs import check_outputs, refuse_shared_files
 from counton.run.progress import Progress, no_progress
@@ -30,7 +31,7 @@ from counton.run.spec.stream_spec import StreamSpec
 from counton.run.spec.terms import OutputFiles, RunOptions, SingleTable, Snapshot
 from counton.run.windows.covered_windows import covered_windows
 from counton.run.windows.due_windows import EndedWindows
-from counton.state.ledger_rows import SpentUnit
+from counton.state.ledger_rows import BUDGET, SpentUnit
 from counton.state.stream_reader import JournalReader
 from counton.windowing.windows import Windows
 
@@ -47,6 +48,8 @@ class PreparedRun:
         states_groups: whether the job itself states groups.
         are_several_files: whether the job names a folder, a pattern or several files.
         now: the current time; with a query, the time at which it is asked.
+        other_units: of a new stream, units in the ledger of the state whose losses are not added to
+            that of the stream.
     """
 
     job: Job
@@ -59,6 +62,7 @@ class PreparedRun:
     now: datetime
     has_unchecked_rows: bool = False
     states_groups: bool = False
+    other_units: tuple[str, ...] = ()
 
     @property
     def begins_stream(self) -> bool:
@@ -155,6 +159,7 @@ def prepare(
         now=now if moments.asked_at is None else moments.asked_at,
         has_unchecked_rows=leaves_unchecked,
         states_groups=states_groups,
+        other_units=_other_units(spec, state, units) if state.saved is None else (),
     )
 
 
@@ -170,6 +175,26 @@ def check_rows_of_stream(prepared: PreparedRun, source: Source) -> None:
     if prepared.states_groups:
         refuse_rows_as_domain(prepared.job, source, None)
     check_rows(source, prepared.spec, is_new_stream=False)
+
+
+def _other_units(
+    spec: StreamSpec, state: OpenedState, units: Sequence[SpentUnit]
+) -> tuple[str, ...]:
+    """Return units in the ledger of a state whose losses are not added to that of a new stream.
+
+    None if a budget is about one unit: then the ledger adds up all losses.
+
+    Args:
+        spec: the specification of the stream.
+        state: the state.
+        units: further protected units for which the ledger will have entries.
+    """
+    spent_units = [*state.units, *units]
+    if any(spent.name == BUDGET for spent in spent_units):
+        return ()
+    names = tuple(dict.fromkeys(spent.unit for spent in spent_units))
+    own_name = canonical_unit(spec.unit_in_ledger, names)
+    return tuple(name for name in names if name != own_name)
 
 
 def _planned_or_continued(

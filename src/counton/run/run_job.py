@@ -81,6 +81,8 @@ class RunResult:
         spent: lines on the total privacy loss of each kind of unit of the state, if it has several.
         counts: exact numbers of rows, for the operator.
         column_names: names of the columns of the rows of a new stream; else none.
+        other_units: of a new stream, units in the ledger of the state whose losses are not added to
+            that of the stream.
         is_duplicate_input: whether all files were counted by earlier runs.
         chart_error: why the chart could not be drawn; None if it was drawn, or there is none.
     """
@@ -97,6 +99,7 @@ class RunResult:
     spent: tuple[str, ...]
     counts: Private[RowCounts] = field(repr=False)
     column_names: tuple[str, ...] = ()
+    other_units: tuple[str, ...] = ()
     is_duplicate_input: bool = False
     chart_error: str | None = None
 
@@ -218,6 +221,7 @@ def run(
             spent=tuple(committed.stream.totals_apart),
             counts=committed.counts,
             column_names=rows_read.column_names,
+            other_units=prepared.other_units,
             is_duplicate_input=rows_read.files.is_duplicate,
             chart_error=written.chart_error,
         )

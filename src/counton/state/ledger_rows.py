@@ -333,6 +333,8 @@ def write_terms(connection: Connection, present: Ledger | None) -> None:
 
 #: Kind of a budget's unit that the first release with this name decides: rows or users.
 OPEN = "row or user"
+#: Name of the entry of a budget among those of streams.
+BUDGET = "budget of the ledger"
 #: Names of a budget's unit that stand for people.
 _PEOPLE = re.compile(
     "borrower|citizen|client|customer|employee|guest|household|human|individual|inhabitant|member|"
@@ -555,4 +557,4 @@ def unit_of_budget(about: str, released: Iterable[SpentUnit] = ()) -> SpentUnit:
     else:
         kinds = (spent.kind for spent in released if spent.kind and base_unit(spent.unit) == word)
         kind = next(kinds, OPEN)
-    return SpentUnit("budget of the ledger", about, kind)
+    return SpentUnit(BUDGET, about, kind)
