@@ -42,6 +42,14 @@ def test_windows_without_a_count_are_named(place: Workplace, options: tuple[str,
     assert "without a count" not in done.out
 
 
+def test_windows_whose_counts_are_set_aside_are_named(place: Workplace) -> None:
+    (place.folder / "e.csv").write_text(COUNTS.replace(",\n", ",<5\n"))
+    text = JOB.replace('missing-values = "drop"', 'bad-rows = "quarantine:bad.csv"')
+    (place.folder / "nightly.toml").write_text(text)
+    done = place.plain("run", str(place.folder / "nightly.toml")).fine()
+    assert f"confidential: job gates: {NOTE}" in done.err.splitlines()
+
+
 def test_later_run_does_not_repeat_windows_without_a_count(place: Workplace) -> None:
     (place.folder / "e.csv").write_text(COUNTS)
     (place.folder / "nightly.toml").write_text(JOB)

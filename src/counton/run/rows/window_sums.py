@@ -68,7 +68,7 @@ class WindowSums:
 def cells_without_counts(
     sums: WindowSums, spec: StreamSpec, windows: range
 ) -> tuple[tuple[int, str | None], ...]:
-    """Return windows in which a group has no count, if rows of counts lack values. Exact.
+    """Return windows in which a group has no count, if rows of counts are left out. Exact.
 
     Such a window is released as 0 with noise. A group without any row is left out, and so is the
     group of all others, whose rows may be rare.
@@ -82,7 +82,8 @@ def cells_without_counts(
         Numbers of windows, each with the name of a group; None: there are no groups.
     """
     groups = spec.terms.groups
-    if spec.job.value_of("count_column") is None or not sums.numbers.missing or not windows:
+    n_left_out = sums.numbers.missing + sums.numbers.quarantined
+    if spec.job.value_of("count_column") is None or not n_left_out or not windows:
         return ()
     names = groups.declared if isinstance(groups, Declared) else None
     n_groups = 1 if names is None else len(names)
