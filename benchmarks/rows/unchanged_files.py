@@ -1,4 +1,7 @@
-"""Scheduled runs without anything new: the files have the bytes that an earlier run has counted."""
+"""Scheduled runs without anything new: the files have the bytes that an earlier run has counted.
+
+Such a run is nearly all start, so it is compared with the start of what a script would import.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +20,15 @@ FEW_ROWS = 100
 DAYS = 30
 GROUPS = 100
 TURNS = 5
+#: What a script imports that looks for new rows.
+IMPORTS = "import numpy, polars"
 FILES = {"csv": "CSV", "parquet": "Parquet", "jsonl": "JSON lines"}
 
 
 def measure() -> Iterator[Row]:
-    """Measure a second run with the same file against one with a hundred rows; yield the rows."""
+    """Measure a second run with the same file against one with a hundred rows, and against imports
+    alone; yield the rows.
+    """
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "pages.txt").write_text("\n".join(f"g{number}" for number in range(GROUPS)))
@@ -29,10 +36,16 @@ def measure() -> Iterator[Row]:
             files = [_visits(folder / f"{rows}.{kind}", rows) for rows in (ROWS, FEW_ROWS)]
             for file in files:
                 _run(file)  # it creates the stream
-            turns = [[_run(file) for file in files] for _ in range(TURNS)]
-            many, few = map(min, zip(*turns, strict=True))
+            turns = [[*map(_run, files), _import()] for _ in range(TURNS)]
+            many, few, imports = map(min, zip(*turns, strict=True))
             title = f"a run without new rows, {ROWS:,} of {what}"
             yield Row(title, many / few, 1.25, note=f"the same with {FEW_ROWS} rows")
+            yield Row(f"{title}, compared with imports", many / imports, 1.8, note=IMPORTS)
+
+
+def _import() -> float:
+    """Import what a script needs; return the CPU seconds."""
+    return process(["-c", IMPORTS]).cpu_seconds
 
 
 def _run(file: Path) -> float:
