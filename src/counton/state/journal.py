@@ -34,6 +34,8 @@ _ROW = 2**18
 _AT_ONCE = 2**20
 #: Inputs of a step up to this number of values are copied before their digests are computed.
 _FEW_NUMBERS = 64
+#: Steps whose digests are held one by one: a digest is an object of 39 bytes.
+_DIGESTED = 2**14
 #: Bytes of a digest. Different inputs get one digest with probability 2^-48; the answer is then
 #: the earlier release, which reveals nothing.
 _DIGEST = 6
@@ -60,14 +62,18 @@ def input_digests(subkey: bytes, steps: range, xs: NDArray[np.int64]) -> bytes:
             digest.update(np.ascontiguousarray(row).data)
             digests.append(digest.digest())
         return b"".join(digests)
-    # One slice for each step is quicker than its parts.
-    numbers = np.arange(steps.start, steps.stop, dtype="<i8")[:, None]
-    plain = np.concatenate([numbers, rows], axis=1).tobytes()
-    size = 8 * (1 + rows.shape[1])
-    for start in range(0, len(plain), size):
-        digest = keyed.copy()
-        digest.update(plain[start : start + size])
-        digests.append(digest.digest())
+    for start in range(0, len(rows), _DIGESTED):
+        part = slice(start, start + _DIGESTED)
+        # One slice for each step is quicker than its parts.
+        numbers = np.array(steps[part], dtype="<i8")[:, None]
+        plain = np.concatenate([numbers, rows[part]], axis=1).tobytes()
+        size = 8 * (1 + rows.shape[1])
+        of_part = []
+        for at in range(0, len(plain), size):
+            digest = keyed.copy()
+            digest.update(plain[at : at + size])
+            of_part.append(digest.digest())
+        digests.append(b"".join(of_part))
     return b"".join(digests)
 
 

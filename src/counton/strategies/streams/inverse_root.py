@@ -90,6 +90,7 @@ def inverse_root(numerators: Integers, bits: int) -> BoundedSeries | None:
     # The 1-norm of h is below 2. So of each of these sums, 2 |e| is a bound.
     of_u += 2 * of_e + 2 * (2 * _F_ERROR + (_HEAD + 1) * 2.0**-53) * e.norm
     u = _Factor(product)
+    del h, tail, product  # most of the memory of a run is used here
     largest_u = u.largest + math.sqrt(len(f)) * of_u
     if largest_u > _LARGEST_NORM:
         return None
@@ -97,7 +98,10 @@ def inverse_root(numerators: Integers, bits: int) -> BoundedSeries | None:
 
     # Its first coefficients are nearly right: what a cyclic product of this length adds to them is
     # of the third order in u.
-    v = _Factor(np.fft.irfft(-u.transform / (1 + u.transform), u.length)[: len(f)])
+    quotient = -u.transform
+    quotient /= 1 + u.transform
+    v = _Factor(_first(quotient, u.length, len(f)))
+    del quotient
     for _ in range(_MOST_ROUNDS):
         product, of_remainder = u.times(v)
         of_remainder += (1 + v.largest) * of_u + 2.0**-51 * (u.norm + v.norm)
@@ -173,9 +177,15 @@ class _Factor:
         Args:
             other: a series of the same length.
         """
-        product = np.fft.irfft(self.transform * other.transform, self.length)
         error = self.largest * other.norm + other.largest * self.norm
-        return product[: len(self.series)], relative_slack(self.length) * error
+        product = _first(self.transform * other.transform, self.length, len(self.series))
+        return product, relative_slack(self.length) * error
+
+
+def _first(transform: NDArray[np.complex128], length: int, count: int) -> Floats:
+    """Return the first ``count`` coefficients of the series with this Fourier transform."""
+    # A copy, because a slice would keep all of them in memory.
+    return np.fft.irfft(transform, length)[:count].copy()
 
 
 def _root_coefficients(count: int) -> Floats:

@@ -43,6 +43,8 @@ _FINER_SERIES_BITS = 14
 _LARGEST_NORMALISED = 2**20
 #: Up to this horizon variances are exact sums over rows; beyond it they are within 1e-4.
 _EXACT_ROWS = 2**13
+#: Weights computed at once.
+_AT_ONCE = 2**14
 #: Beyond this horizon the mean and largest variance are computed by blocks.
 _LONG = 2**17
 #: Number of overlaps that are all computed; further ones are computed at distances that grow by a
@@ -104,12 +106,14 @@ class NormalisedSqrt(RootStrategy):
     @override
     def weights(self) -> NDArray[np.int64]:
         """Weights 1 / d_i of the columns, in units of 2^-weight_bits: shape (horizon,)."""
-        return np.rint(self._exact_weights).astype(np.int64)
-
-    @property
-    def _exact_weights(self) -> Floats:
-        norms = np.sqrt(self._squares[::-1].astype(np.float64)) / 2.0**self.root.bits
-        return np.asarray(2.0**self.weight_bits / norms)
+        squares = self._squares[::-1]
+        weights = np.empty(self.horizon, np.int64)
+        # Some at a time, because each array of a million steps takes 8 MB.
+        for start in range(0, self.horizon, _AT_ONCE):
+            part = slice(start, start + _AT_ONCE)
+            norms = np.sqrt(squares[part].astype(np.float64)) / 2.0**self.root.bits
+            weights[part] = np.rint(2.0**self.weight_bits / norms)
+        return weights
 
     @cached_property
     def shares(self) -> NDArray[np.float64]:
@@ -189,7 +193,7 @@ class NormalisedSqrt(RootStrategy):
     @override
     def _variances(self) -> Floats:
         if self.horizon > _EXACT_ROWS:
-            return variances_of_long_rows(self.shares, np.ones(self.horizon))
+            return variances_of_long_rows(self.shares, self._node_variances)
         return exact_variances(self.shares, self.inverse, np.ones(self.horizon))
 
     @cached_property
@@ -211,6 +215,11 @@ class NormalisedSqrt(RootStrategy):
         strategy._variances = self._block_variances
         return strategy
 
+    @property
+    def _node_variances(self) -> Floats:
+        """The variance 1 of each node, which takes no memory."""
+        return np.broadcast_to(1.0, self.horizon)
+
     def _first_variances(self, count: int) -> Floats:
         """Return the variances of the first ``count`` releases or more, as ``_variances`` has them.
 
@@ -221,7 +230,7 @@ class NormalisedSqrt(RootStrategy):
         if len(self._computed_variances) < count:
             number = max(FEWEST, 1 << (count - 1).bit_length())
             self._computed_variances = variances_of_long_rows(
-                self.shares, np.ones(self.horizon), min(number, self.horizon)
+                self.shares, self._node_variances, min(number, self.horizon)
             )
         return self._computed_variances
 
