@@ -284,6 +284,16 @@ def test_continuing_process_reads_each_cached_row_once(monkeypatch: pytest.Monke
     assert [step for step, _ in found] == [2, 11, 21, 31]
 
 
+@pytest.mark.parametrize(("released", "last"), [(1500, 2048), (2000, 3000)])
+def test_window_ends_at_a_power_of_two_or_the_horizon(released: int, last: int) -> None:
+    """Step 2,048 is too near after 2,000 steps: a window that short is not worth its draws."""
+    counter = Counter(NormalisedSqrt(3000), ZCDP(0.5), key=chosen_key(), name="s")
+    counter.release_many(np.ones(released, np.int64))
+    counter.keep_noise(Rows())
+    counter.release(1)
+    assert counter._lookahead.window == range(released + 1, last + 1)
+
+
 class EveryRow(Rows):
     """A store that remembers every row that it ever held."""
 

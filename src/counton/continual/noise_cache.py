@@ -21,6 +21,8 @@ from counton.strategies.strategy import Reader, last_served_step
 
 #: Number of steps whose noise is computed together at first.
 _FIRST_STEPS_AHEAD = 2**6
+#: At least this part of all earlier steps is computed ahead, if a step uses draws of all of them.
+_LEAST_PART_AHEAD = 8
 #: Largest number of numbers (steps times cells) computed ahead, if a step uses no earlier draws.
 _MOST_AHEAD_IF_LOCAL = 2**16
 #: The same (128 MB), if a step's noise uses draws of all earlier steps.
@@ -145,9 +147,12 @@ class NoiseCache:
         if cached is not None:
             return cached
         if self.store is not None or not self._reader.local:
-            # The window costs as much as all before it: make it as long as memory allows.
+            # The window costs as much as all before it: make it as long as memory allows. It ends
+            # at a power of two, because Fourier transforms have such lengths.
             least = _FIRST_STEPS_AHEAD if self.store is None else _STORED_STEPS
-            more = min(max(steps.start, least), max(_MOST_AHEAD // self._size, 1))
+            first_too_near = steps.start + steps.start // _LEAST_PART_AHEAD
+            more = (1 << first_too_near.bit_length()) + 1 - steps.start
+            more = min(max(more, least), max(_MOST_AHEAD // self._size, 1))
         else:
             self._ahead = min(2 * self._ahead, max(_MOST_AHEAD_IF_LOCAL // self._size, 1))
             more = self._ahead
