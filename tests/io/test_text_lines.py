@@ -12,7 +12,7 @@ from some_cases import long
 
 from counton import PureDP, release
 from counton.base.errors import InvalidInputError
-from counton.io import text_lines
+from counton.io import csv_lines, text_lines
 from counton.io.declared_groups import read_domain
 from counton.io.input_paths import left_in_folders
 from counton.job.group_tables import read_table
@@ -29,7 +29,7 @@ def test_each_line_is_read_independently_of_others(
     seen = set[str]()
     for _ in range(files):
         monkeypatch.setattr(text_lines, "BLOCK", chance.choice([7, 40, 2**22]))
-        monkeypatch.setattr(text_lines, "_PART", chance.choice([1, 40, 2**18]))
+        monkeypatch.setattr(csv_lines, "_PART", chance.choice([1, 40, 2**18]))
         seen.add(odd_lines.check(odd_lines.draw(chance), read))
     assert seen == {"all lines count", "lines set aside"}
 

@@ -22,6 +22,7 @@ from typing_extensions import override
 
 from counton.base.errors import InvalidInputError, is_text, param
 from counton.base.outside_input import sqlite_header
+from counton.io.csv_lines import csv_pieces, header_of, other_separator
 from counton.io.input_paths import (
     CsvForm,
     Format,
@@ -47,9 +48,6 @@ from counton.io.text_lines import (
     Piece,
     Unzstd,
     blocks,
-    csv_pieces,
-    header_of,
-    other_separator,
     whole_lines,
 )
 from counton.windowing.lazy_polars import polars as pl
