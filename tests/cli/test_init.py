@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import polars as pl
 import pytest
@@ -475,7 +475,7 @@ def test_init_names_columns_with_thousands_separators(
     ],
 )
 def test_counts_with_points_are_read_if_decimal_is_a_comma(
-    text: str, decimal: str, number: int | None, loans: Path
+    text: str, decimal: Literal[".", ","], number: int | None, loans: Path
 ) -> None:
     """It is what ``init`` says of columns with thousands separators."""
     (loans / "counts.csv").write_text(f"day;n\n2024-03-01;{text}\n2024-03-01;1\n")
