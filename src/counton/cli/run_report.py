@@ -563,13 +563,14 @@ def _remedy_of_late_rows(result: RunResult) -> str:
     return f"{sentence} To add late rows to their own windows: a new stream with {revising}"
 
 
-def _share(part: int, whole: int) -> str:
+def _share(count: int, total: int) -> str:
     """Return a share in per cent with two digits after the point, 100% only if it is all.
 
     >>> _share(31, 151), _share(2_957, 2_959), _share(2, 2), _share(99_999, 100_000)
     ('20.53%', '99.93%', '100%', '99.99%')
     """
-    hundredths = min(round(Fraction(10_000 * part, whole)), 10_000 if part == whole else 9_999)
+    most = 10_000 if count == total else 9_999
+    hundredths = min(round(Fraction(10_000 * count, total)), most)
     return f"{hundredths / 100:g}%"
 
 

@@ -445,15 +445,15 @@ class Counter:
         released: IntegersOrFloats = values
         start = 0
         for noise in self._lookahead.parts(range(step + 1, step + 1 + count)):
-            part = slice(start, start + len(noise))
-            exact = values[part]
-            sums = self._add_up(totals[part], sums, exact)
-            # Compute in parts that fit into the cache, each in place of its input.
+            block = slice(start, start + len(noise))
+            exact = values[block]
+            sums = self._add_up(totals[block], sums, exact)
+            # Compute in blocks that fit into the cache, each in place of its input.
             shown = self._add_noise(exact, noise)
             if shown is not exact:
                 released = values.view(shown.dtype)
-                released[part] = shown
-            start = part.stop
+                released[block] = shown
+            start = block.stop
         if not count:
             released = design.to_data(values)
         return released, StreamProgress(step + count, sums, waiting)

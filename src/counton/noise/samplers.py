@@ -232,10 +232,10 @@ class GaussianBlocks(CumulativeDistribution):
             return 0, 1
         if position >= len(sums):
             return (1 << bits) - 1, 1 << bits
-        part = sums[position]
-        whole = sums[-1]
-        low = (max(part - error, 0) << bits) // (whole + error)
-        high = -((-(part + error) << bits) // (whole - error))
+        weight_up_to_value = sums[position]
+        total_weight = sums[-1]
+        low = (max(weight_up_to_value - error, 0) << bits) // (total_weight + error)
+        high = -((-(weight_up_to_value + error) << bits) // (total_weight - error))
         return low, min(high, 1 << bits)
 
 

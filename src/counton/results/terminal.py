@@ -207,8 +207,8 @@ def _heading_of_results(numbers: ReleaseData, at_once: str) -> str:
         when = f"in the {windows.period or windows.noun} {when}"
     elif isinstance(counted, LastWindows):
         when = f"in the {counted.n_windows:,} windows {when}"
-    place = f"({_window_number(numbers, range(after, after + 1))}, {windows.timezone})"
-    return f"\n{subject}, {when} {place}, {confidence}"
+    shown_windows = f"({_window_number(numbers, range(after, after + 1))}, {windows.timezone})"
+    return f"\n{subject}, {when} {shown_windows}, {confidence}"
 
 
 def _bounded_subject(metadata: ReleaseMetadata) -> str:
@@ -264,32 +264,32 @@ def _heading_of_cells(numbers: ReleaseData, steps: range) -> str:
     last = steps[-1]
     counted_to = max(last - metadata.strategy.facts.delay, 0)
     subject = with_capital(_bounded_subject(metadata))
-    place = f"({_window_number(numbers, steps)}, {windows.timezone}"
+    shown_windows = f"({_window_number(numbers, steps)}, {windows.timezone}"
     end = windows.end_in_words(int(windows.ends(range(last, last + 1))[0]))
     if windows.n_revisions:
-        return f"\n{subject}, in each {window}, as known {end} {place})"
+        return f"\n{subject}, in each {window}, as known {end} {shown_windows})"
     if metadata.series == "per-window":
         when = f"in each {window}"
         if len(steps) == 1:
             when = f"in the {window} {windows.span_text(steps)}"
-        return f"\n{subject}, {when} {place})"
+        return f"\n{subject}, {when} {shown_windows})"
     if counted_to < last:
-        place += f"; released with the window {end}"
+        shown_windows += f"; released with the window {end}"
         end = windows.end_in_words(int(windows.ends(range(counted_to, counted_to + 1))[0]))
     if metadata.series == "rolling":
         when = f"in the {metadata.last_windows_in_words}"
         when += "" if len(steps) > 1 else f" {end}"
-        return f"\n{subject}, {when} {place})"
+        return f"\n{subject}, {when} {shown_windows})"
     if metadata.series == "decayed":
         when = f"in which a {window} counts half after {metadata.half_life_in_words}"
         when += "" if len(steps) > 1 else f", {end}"
-        return f"\n{subject}, {when} {place})"
+        return f"\n{subject}, {when} {shown_windows})"
     when = "cumulative" if len(steps) > 1 else f"cumulative {end}"
     if metadata.series == "both":
         when += f", and in each {window}"
     if metadata.widths:
         when += f", and in the {metadata.last_windows_in_words}"
-    return f"\n{subject}, {when} {place})"
+    return f"\n{subject}, {when} {shown_windows})"
 
 
 def _windows_table(numbers: ReleaseData, steps: range) -> TextTable:

@@ -293,23 +293,24 @@ class _Recomputation:
         """Refuse what was altered without the key: public facts, sums, and all rows that decide
         what counts. Read again if another process writes.
         """
-        name = self._row.name
-        while True:
+        is_checked = False
+        while not is_checked:
             with self._database.transaction(write=False) as connection:
-                before = stream_rows.find(connection, name)
-                try:
-                    self._check_rows(connection, before)
-                except StateError:
-                    # On a server, statements of one transaction may see different commits.
-                    if stream_rows.find(connection, name).seal == before.seal:
-                        raise
-                else:
-                    return
+                is_checked = self._has_checked_rows(connection)
 
-    def _check_rows(self, connection: Connection, row: StreamRow) -> None:
-        identity = self._database.identity
-        contents = stream_rows.check_mac(connection, identity, row, self._key)
-        contents.check_every_row(connection)
+    def _has_checked_rows(self, connection: Connection) -> bool:
+        """Refuse altered rows; return False if another process wrote while they were read."""
+        name = self._row.name
+        before = stream_rows.find(connection, name)
+        try:
+            contents = stream_rows.check_mac(connection, self._database.identity, before, self._key)
+            contents.check_every_row(connection)
+        except StateError:
+            # On a server, statements of one transaction may see different commits.
+            if stream_rows.find(connection, name).seal == before.seal:
+                raise
+            return False
+        return True
 
     def _check_std(self) -> None:
         """Refuse a journal whose noise deviation differs from the design's."""

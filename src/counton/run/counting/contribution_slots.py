@@ -59,8 +59,8 @@ class Slots(NamedTuple):
         times_replaced = free.select([*same_slot, "replaced"])
         filled = placed.join(times_replaced, on=same_slot, how="left", maintain_order="left")
         filled = filled.with_columns(pl.col("replaced").fill_null(0))
-        parts = [self.kept, still_free, filled]
-        return pl.concat([part.select(self.kept.columns) for part in parts])
+        all_slots = [self.kept, still_free, filled]
+        return pl.concat([slots.select(self.kept.columns) for slots in all_slots])
 
 
 def compare_slots(

@@ -74,7 +74,7 @@ def empty_stretches(covered: range, windows_with_rows: ArrayLike) -> list[range]
     if not empty.size:
         return []
     breaks = np.flatnonzero(np.diff(empty) > 1) + 1
-    return [range(int(part[0]), int(part[-1]) + 1) for part in np.split(empty, breaks)]
+    return [range(int(stretch[0]), int(stretch[-1]) + 1) for stretch in np.split(empty, breaks)]
 
 
 def refuse_holes(

@@ -138,19 +138,21 @@ def _read_found_groups(
 
     first_steps = _first_steps_shown(stream, metadata, chunks, values_of, n_groups=len(names))
     shown = sorted(
-        _ShownGroup(first_step=int(first_steps[place]), name=names[place], place=int(place))
-        for place in np.flatnonzero(first_steps > 0)
+        _ShownGroup(
+            first_step=int(first_steps[position]), name=names[position], position=int(position)
+        )
+        for position in np.flatnonzero(first_steps > 0)
     )
-    places = np.array([group.place for group in shown], np.intp)
-    cells = places[:, None] * sums_of_group + np.arange(sums_of_group)
+    positions = np.array([group.position for group in shown], np.intp)
+    cells = positions[:, None] * sums_of_group + np.arange(sums_of_group)
     versions = design.step_shape[1:] if steps else ()
     estimates = np.zeros((len(steps), *cells.shape, *versions), np.int64)
     for chunk in chunks:
         values = values_of(chunk)
         is_there = cells[:, 0] < values.shape[1]
         estimates[chunk.start - 1 : chunk.stop - 1, is_there] = values[:, cells[is_there]]
-    for index, group in enumerate(shown):
-        estimates[: group.first_step - 1, index] = 0  # nothing of earlier steps is shown
+    for column, group in enumerate(shown):
+        estimates[: group.first_step - 1, column] = 0  # nothing of earlier steps is shown
     since = {group.name: group.first_step for group in shown}
     if metadata.statistic.additive:
         estimates = estimates[:, :, 0]
@@ -165,7 +167,7 @@ class _ShownGroup(NamedTuple):
 
     first_step: int
     name: str
-    place: int
+    position: int
 
 
 def _first_steps_shown(

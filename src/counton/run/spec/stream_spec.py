@@ -493,13 +493,13 @@ def option_to_json(value: object) -> object:
     if isinstance(value, Fraction):
         return text(value)
     if isinstance(value, tuple | list):
-        return [option_to_json(part) for part in value]
+        return [option_to_json(item) for item in value]
     if isinstance(value, GroupNames):
         return list(value)
     if isinstance(value, Mapping):
-        members = {key: option_to_json(part) for key, part in value.items()}
+        members = {key: option_to_json(item) for key, item in value.items()}
         # A state sorts keys, and the order of a report's statistics decides its cells.
-        has_sections = any(isinstance(part, Section) for part in value.values())
+        has_sections = any(isinstance(item, Section) for item in value.values())
         return json.dumps(members) if has_sections else members
     if isinstance(value, Section):
         return {
