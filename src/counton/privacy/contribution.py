@@ -577,7 +577,8 @@ class ContributionBound:
                 f"the contribution is {self}, a pattern over the steps of a stream, but a table "
                 "has no steps: release a stream"
             )
-        return self.occurrences.sensitivities(single, self.relation, self.amount, cells)
+        occurrences = self.occurrences
+        return occurrences.sensitivity_of_all_nodes(single, self.relation, self.amount, cells)
 
     def clip(self, values: value_grid.Numbers) -> NDArray[np.float64]:
         """Return values of single units as they are counted: clipped and rounded, in data units.

@@ -264,7 +264,7 @@ class Occurrences(Protocol):
             steps: whether the text states steps; a table has none.
         """
 
-    def sensitivities(
+    def sensitivity_of_all_nodes(
         self, single: Sensitivity, relation: Relation, amount: Amount, of_cells: int
     ) -> Sensitivity:
         """Return the sensitivity of all nodes together to one unit.
@@ -305,10 +305,10 @@ class _StepOccurrences(_CountedOccurrences):
     __slots__ = ()
     cells: int
 
-    def sensitivities(
+    def sensitivity_of_all_nodes(
         self, single: Sensitivity, relation: Relation, amount: Amount, of_cells: int
     ) -> Sensitivity:
-        """Return the sensitivity of all nodes to one unit; see `Occurrences.sensitivities`."""
+        """Return the sensitivity of all nodes to one unit; see `Occurrences`."""
         return amount.change(relation, self.cells, of_cells).of_nodes(single)
 
 
@@ -443,10 +443,10 @@ class EventsAnywhere(_EventOccurrences):
     steps: ClassVar[int] = 1
     _places: ClassVar[str] = ""
 
-    def sensitivities(
+    def sensitivity_of_all_nodes(
         self, single: Sensitivity, relation: Relation, amount: Amount, of_cells: int
     ) -> Sensitivity:
-        """Return the sensitivity of all nodes to one unit; see `Occurrences.sensitivities`."""
+        """Return the sensitivity of all nodes to one unit; see `Occurrences`."""
         return _of_events_together(single, amount, of_cells, self.most)
 
     def repeated(self, times: int) -> EventsPerStep:
@@ -503,10 +503,10 @@ class EventsPerStep(_EventOccurrences):
     def _places(self) -> str:
         return f"at most {self.most_a_step:,} of them in one step"
 
-    def sensitivities(
+    def sensitivity_of_all_nodes(
         self, single: Sensitivity, relation: Relation, amount: Amount, of_cells: int
     ) -> Sensitivity:
-        """Return the sensitivity of all nodes to one unit; see `Occurrences.sensitivities`.
+        """Return the sensitivity of all nodes to one unit; see `Occurrences`.
 
         ``single`` is that to a unit in ``steps`` steps.
         """
@@ -534,10 +534,10 @@ class EventsInDifferentCells(_EventOccurrences):
     steps: ClassVar[int] = 1
     _places: ClassVar[str] = "no two of them in the same cell"
 
-    def sensitivities(
+    def sensitivity_of_all_nodes(
         self, single: Sensitivity, relation: Relation, amount: Amount, of_cells: int
     ) -> Sensitivity:
-        """Return the sensitivity of all nodes to one unit; see `Occurrences.sensitivities`."""
+        """Return the sensitivity of all nodes to one unit; see `Occurrences`."""
         # Events in different cells enter different nodes, whatever their steps.
         return amount.change("add_remove", self.most, of_cells).of_nodes(single)
 
@@ -589,7 +589,7 @@ class PatternOverSteps:
         """Return the change by one unit in words."""
         return self.words
 
-    def sensitivities(
+    def sensitivity_of_all_nodes(
         self, single: Sensitivity, relation: Relation, amount: Amount, of_cells: int
     ) -> Sensitivity:
         """Return the sensitivity of all nodes to one unit, whose pattern is of one step."""
