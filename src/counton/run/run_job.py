@@ -1,11 +1,10 @@
 """One run of a job, in five steps: prepare, read, decide, commit, write.
 
 A run that is killed leaves the state as it was before one of its transactions: a step is released
-with the rows that it counts, or not at all. The first run creates the stream and enters it into the
-ledger before its first step: one killed in between leaves a stream at step 0. The next run with the
-same input releases the same numbers, since they are a function of the key, the stream and its
-inputs. Numbers are shown only after they are in the journal. A file of bad rows, and the table of
-an earlier run, may be left behind; the next run replaces both.
+with the rows that it counts, or not at all. The next run with the same input releases the same
+numbers, since they are a function of the key, the stream and its inputs. Numbers are shown only
+after they are in the journal. CONTRIBUTING.md ("How a run works") lists what else a killed run may
+leave.
 """
 
 from __future__ import annotations
