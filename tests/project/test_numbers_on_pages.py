@@ -1,6 +1,7 @@
 """Numbers in the text of guides, concepts and statistics are computed again."""
 
 import datetime as dt
+import json
 import math
 import re
 from fractions import Fraction
@@ -263,3 +264,51 @@ def test_moments_state_noise_of_more_columns() -> None:
     *others, last = (f"{float(scale(columns)):g}" for columns in (1, 2, 3, 4))
     stated = f"it is {', '.join(others)} and {last} times the noise of a"
     assert stated in page("statistics/moments")
+
+
+#: The rows of the table of digits, and the ways of `examples/digits.py` that they show.
+WAYS = {
+    "Poisson sampling, DP-SGD": "DP-SGD, Poisson sampling",
+    "Fixed order, BLT": "BLT, fixed order",
+    "Fixed order, Echo": "Echo, fixed order",
+    "Secret places, BLT": "BLT, secret places",
+}
+
+
+@pytest.fixture(scope="module")
+def digits() -> dict[str, Any]:
+    """What `python examples/digits.py docs/images/training.png` has written."""
+    written = ROOT / "docs" / "images" / "training.json"
+    return dict(json.loads(written.read_text("utf-8")))
+
+
+def test_training_states_the_written_accuracies(digits: dict[str, Any]) -> None:
+    text = page("guides/training")
+    for row, way in WAYS.items():
+        means = " | ".join(f"{budget['mean']:.3f}" for budget in digits["accuracies"][way])
+        assert f"| {row} | {means} |" in text
+    margins = [each["margin"] for way in WAYS.values() for each in digits["accuracies"][way]]
+    assert f"with margins of error of {min(margins):.3f} to {max(margins):.2f}." in text
+
+
+def test_training_compares_the_written_accuracies(digits: dict[str, Any]) -> None:
+    """The sentences below the picture, at each budget."""
+    poisson, _, _, places = WAYS.values()
+    for number, budget in enumerate(digits["accuracies"][poisson]):
+        at_budget = {way: digits["accuracies"][way][number] for way in WAYS.values()}
+        assert {each["epsilon"] for each in at_budget.values()} == {budget["epsilon"]}
+        amplified = at_budget[places]["mean"]
+        assert abs(budget["mean"] - amplified) <= budget["margin"] + at_budget[places]["margin"]
+        others = [each["mean"] for way, each in at_budget.items() if way.endswith("order")]
+        assert max(others) < min(budget["mean"], amplified)
+
+
+def test_training_states_the_task_of_the_digits(digits: dict[str, Any]) -> None:
+    text = page("guides/training")
+    assert (
+        f"on {digits['digits']:,} handwritten digits of 8 × 8 pixels, in {digits['steps']} steps "
+        f"and {digits['epochs']} epochs."
+    ) in text
+    assert f"The table has the accuracy on {digits['others']} other digits with" in text
+    assert (len(digits["rates"]), digits["seeds"], digits["delta"]) == (4, 10, 1e-5)
+    assert "as a mean over ten seeds. The best of four learning rates is shown" in text
