@@ -1,13 +1,17 @@
 """Whole programs that count a file: counton, polars and duckdb, each as a process of its own.
 
-``python -m benchmarks.whole_processes`` prints the table of docs/research/comparison.md: CPU
-seconds with the start of each program, the least of some turns.
+``python -m benchmarks.whole_processes`` prints the table of docs/research/comparison.md: CPU time
+with the start of each program, the least of some turns, as multiples of counton's. With
+``--record`` it keeps the CPU seconds in `whole_processes.json`, from which the page has its table.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib.metadata
+import json
 import tempfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +24,9 @@ GROUPS = 100
 USERS = 100_000
 FEW_ROWS = 1_000
 MOST_OF_USER = 5
+PROGRAMS = ("counton", "polars", "duckdb")
+HEADER = "| Work | counton | polars | duckdb |\n|---|--:|--:|--:|"
+RECORD = Path(__file__).with_suffix(".json")
 
 #: Programs of polars and duckdb by work: their first argument is the file.
 POLARS = """
@@ -110,13 +117,45 @@ def seconds_of(file: Path, turns: int, *, has_users: bool) -> list[float]:
     return least
 
 
+def row(work: str, seconds: Sequence[float]) -> str:
+    """Return a row of the table: CPU times as multiples of counton's.
+
+    >>> row("count rows", [2.0, 1.0, 0.5])
+    '| count rows | 1 | 0.50 | 0.25 |'
+    """
+    first, *others = seconds
+    ratios = " | ".join(f"{other / first:.2f}" for other in others)
+    return f"| {work} | 1 | {ratios} |"
+
+
+def recorded() -> dict[str, list[float]]:
+    """Return the CPU seconds of counton, polars and duckdb that were kept, by work."""
+    kept = json.loads(RECORD.read_text("ascii"))["cpu_seconds"]
+    return {work: [seconds[name] for name in PROGRAMS] for work, seconds in kept.items()}
+
+
+def record(seconds: Mapping[str, Sequence[float]], rows: int) -> None:
+    """Keep CPU seconds by work.
+
+    Args:
+        seconds: those of counton, polars and duckdb.
+        rows: number of rows of the large files.
+    """
+    versions = {name: importlib.metadata.version(name) for name in PROGRAMS[1:]}
+    named = {work: dict(zip(PROGRAMS, each, strict=True)) for work, each in seconds.items()}
+    kept = {"rows": rows, "versions": versions, "cpu_seconds": named}
+    RECORD.write_text(json.dumps(kept, indent=1) + "\n", "ascii")
+
+
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--turns", type=int, default=3)
+    parser.add_argument("--record", action="store_true", help="keep the seconds, for the page")
     asked = parser.parse_args()
-    print("| Work | counton | polars | duckdb |\n|---|--:|--:|--:|")
+    print(HEADER)
+    measured: dict[str, list[float]] = {}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         write_groups(folder)
@@ -129,8 +168,10 @@ def main() -> None:
             (f"count {FEW_ROWS:,} rows of CSV", few_rows, False),
         )
         for work, file, has_users in works:
-            seconds = seconds_of(file, asked.turns, has_users=has_users)
-            print(f"| {work} | " + " | ".join(f"{used:.2f}" for used in seconds) + " |", flush=True)
+            measured[work] = seconds_of(file, asked.turns, has_users=has_users)
+            print(row(work, measured[work]), flush=True)
+    if asked.record:
+        record(measured, asked.rows)
 
 
 if __name__ == "__main__":
