@@ -208,13 +208,17 @@ def counts() -> Iterator[str]:
         yield f"| {name} | {' | '.join(cells)} |".replace("nan, nan", "-")
 
 
-def optimizers() -> Iterator[str]:
+def optimizers(
+    runs: Sequence[tuple[int, int]] = ((96, 1), (96, 4), (512, 1), (512, 8)),
+) -> Iterator[str]:
     """Errors of weights in an enforced order, divided by one that no matrix goes below.
 
     Of the best plan for running sums, then of the best plan for the optimiser. Rates fall from 1 as
     half a cosine; with weight decay from 1/2.
+
+    Args:
+        runs: steps and epochs of each column.
     """
-    runs = ((96, 1), (96, 4), (512, 1), (512, 8))
     yield f"| optimiser | {' | '.join(f'{steps}, {epochs}' for steps, epochs in runs)} |"
     yield f"|---|{'---|' * len(runs)}"
     for name, momentum, decay, falls in (

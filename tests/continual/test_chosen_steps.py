@@ -6,6 +6,7 @@ searches small strategies for others.
 """
 
 import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -67,8 +68,11 @@ def test_waiting_for_a_stream_gains_nothing() -> None:
     strategy = KAry(180, 19, subtraction=True)
     guarantee = ApproxDP(1, "0.01")
     fixed = calibrate(guarantee, sensitivities(strategy), "laplace").distribution
-    lost = [waiting(fixed, 1, blocks) for blocks in (1, 2, 1000)]
-    assert lost == pytest.approx([0.01, 0.0118, 0.0188], abs=5e-5)
+    lost = [waiting(fixed, 1, blocks) for blocks in (1, 2, 9, 1000)]
+    assert lost == pytest.approx([0.01, 0.0118, 0.0163, 0.0188], abs=5e-5)
+    page = Path(__file__).parents[2] / "docs" / "research" / "theory.md"
+    stated = f"`KAry(180, 19)` at (1, 0.01) lost {lost[2] / 0.01:.2f} δ, and units of eight cells"
+    assert stated in page.read_text("utf-8")
     distribution = distribution_for(strategy, guarantee, ONE, family="gaussian").distribution
     lost = [waiting(distribution, 1, blocks) for blocks in (1, 1000)]
     assert lost == pytest.approx([0.0093, 0.009995], abs=5e-5)
@@ -101,6 +105,9 @@ def test_choosing_among_many_cells_gains_nothing(
     assert missed < 1e-6
     attacked = (1 - missed) * composed_delta(fixed.scale / 2, 1, cells, epsilon)
     assert attacked / float(delta) == pytest.approx(times, abs=0.5)
+    page = Path(__file__).parents[2] / "docs" / "research" / "theory.md"
+    stated = f"units of eight cells at (2, 1e-9) lost {attacked / 1e-9:.0f} δ."
+    assert cells != 8 or stated in page.read_text("utf-8")
     contribution = ContributionBound.add_remove(cells=cells)
     distribution = distribution_for(
         strategy, guarantee, contribution, (1000,), "laplace"
@@ -189,3 +196,17 @@ def test_streams_of_less_noise_are_refused_in_words() -> None:
             StateError, match=r"'visits' has format 1, .* after they have seen releases"
         ):
             Design.from_dict({**saved, "format": 1}, strategy)
+
+
+def test_theory_states_how_much_noise_attackers_of_one_step_cost() -> None:
+    strategy = KAry(180, 19, subtraction=True)
+    guarantee = ApproxDP(1, "1e-6")
+    fixed = calibrate(guarantee, sensitivities(strategy), "gaussian").distribution
+    chosen = distribution_for(strategy, guarantee, ONE, family="gaussian").distribution
+    assert isinstance(fixed, DiscreteGaussian)
+    assert isinstance(chosen, DiscreteGaussian)
+    per_cent = 100 * (math.sqrt(chosen.sigma_squared / fixed.sigma_squared) - 1)
+    assert abs(per_cent) < 1
+    page = Path(__file__).parents[2] / "docs" / "research" / "theory.md"
+    text = " ".join(page.read_text("utf-8").split())
+    assert "standard deviation is within 1 per cent of that for a fixed step." in text

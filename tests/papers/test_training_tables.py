@@ -1,13 +1,16 @@
 """`python -m papers.training`: its errors are those of the strategies, where both have them."""
 
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from counton import training
 from counton.strategies.participation import Schedule
 from counton.training.strategies import BandedInverseSquareRoot, BandedOptimum, BufferedToeplitz
-from papers.training import best_root_error, root_error
+from papers.dense_optimum import dense_optimum
+from papers.training import best_root_error, optimizers, root_error
 
 PAGE = (Path(__file__).parents[2] / "docs" / "guides" / "training.md").read_text("utf-8")
 
@@ -59,3 +62,31 @@ def test_page_states_errors_of_noise_that_keeps_nothing(name: str, normals: int)
 def test_page_states_error_of_two_buffers() -> None:
     error = BufferedToeplitz.fit(2048, 8, buffers=2).rmse
     assert f"| BLT-2 | {error:.2f} | 2 | 1 |" in PAGE
+
+
+@pytest.mark.evidence
+def test_page_states_errors_of_a_long_search() -> None:
+    choices = training.plan(steps=2048, epochs=8, search="long").choices
+    for choice, normals in zip(choices[:2], ("4.5", "1"), strict=True):
+        buffers = choice.strategy.buffers
+        assert f"| {choice.strategy.name} | {choice.error:.2f} | {buffers} | {normals} |" in PAGE
+
+
+@pytest.mark.evidence
+def test_page_states_least_errors_of_any_matrix() -> None:
+    one, eight = (dense_optimum(512, epochs).rmse for epochs in (1, 8))
+    stated = (
+        f"The least error of any matrix is {one:.3f} at 512 steps in 1 epoch, and {eight:.3f} at "
+        "512 steps in 8 epochs"
+    )
+    assert stated in PAGE
+
+
+@pytest.mark.evidence
+def test_page_states_errors_for_optimizers_over_few_steps() -> None:
+    """The columns of 96 steps; those of 512 steps take minutes."""
+    names = ("momentum .9", "falling rates", "both", "both, weight decay .0005")
+    rows = list(optimizers(runs=((96, 1), (96, 4))))[3:]
+    for name, row in zip(names, rows, strict=True):
+        cells = [re.sub(r" \(.*?\)", "", cell).strip() for cell in row.strip("| ").split(" | ")]
+        assert f"| {name} | {cells[1]} | {cells[2]} |" in PAGE

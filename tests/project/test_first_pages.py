@@ -1,6 +1,7 @@
 """Numbers in the text of getting started and the concepts are those of the example and of plans."""
 
 import datetime as dt
+import math
 from pathlib import Path
 from typing import Any
 
@@ -56,8 +57,31 @@ def test_concepts_state_margins_of_plans() -> None:
     noise = f"the standard deviation is {std:.2f} and the margin {one.halfwidth(52):.0f}"
     assert noise in page("concepts/accuracy")
     weeks, days = (plan(windows, epsilon=1).halfwidth(windows) for windows in (52, 365))
-    totals = f"margin of error is {-(-weeks // 1):.0f}, for 365 daily totals {-(-days // 1):.0f}"
+    totals = (
+        f"For 52 weekly totals and ε = 1, the largest margin of error is {math.ceil(weeks)}, "
+        f"for 365 daily totals {math.ceil(days)}."
+    )
     assert totals in page("concepts/how-it-works")
+
+
+def test_tutorial_states_margin_of_less_epsilon() -> None:
+    margin = plan(52, epsilon="0.5", series="per-window").halfwidth(52)
+    stated = f"Take ε = 0.5. This costs less, but the margin of error becomes ±{margin:.0f}."
+    assert stated in page("getting-started/first-series")
+
+
+def test_page_states_margin_of_a_month_without_rho(visits: pl.DataFrame) -> None:
+    """The job `months.toml` of the page protects 31 days of a visitor."""
+    text = page("guides/protect-users")
+    assert f"so many of the {visits.height:,} rows of `examples/visits.csv` count:" in text
+    month = ContributionBound.events(31)
+    of_month = plan(365, epsilon=1, series="per-window", contribution=month).halfwidth(365)
+    of_day = plan(365, epsilon=1, series="per-window").halfwidth(365)
+    stated = (
+        f"With `epsilon = 1` instead of `rho = 0.5`, the margin of error is ±{of_month:.0f}, "
+        f"which is {of_month / of_day:.0f} times that of a single day."
+    )
+    assert stated in text
 
 
 def test_privacy_units_state_gaussian_noise_of_a_month() -> None:

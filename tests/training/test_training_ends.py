@@ -204,7 +204,8 @@ def test_trust_page_states_these_deltas() -> None:
     file = Path(__file__).parents[2] / "docs" / "guarantees" / "details.md"
     page = " ".join(file.read_text("utf-8").split())
     least = {(epsilon, steps): power_of_ten(delta) for epsilon, steps, delta in LEAST_DELTAS}
-    assert f"the smallest δ is {least[1, 100]} over 100 steps and {least[1, 10_000]} over" in page
+    short, long = least[1, 100], least[1, 10_000]
+    assert f"the smallest δ is {short} over 100 steps and {long} over 10,000." in page
     assert f"With ε = 32, it is {least[32, 10_000]}." in page
     lost = {rho: beyond(noise_multiplier(ZCDP(rho)), 10_000) for rho in ("1/2", 8)}
     for rho, most in (("1/2", 4e-11), (8, 3e-7)):
