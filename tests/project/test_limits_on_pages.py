@@ -34,6 +34,7 @@ WORDS: dict[float, str] = {5: "five seconds", 10: "ten seconds", 600: "ten minut
 LIMITS: list[tuple[str, str, Any]] = [
     ("concepts/late-data", "ended more than {} days before the last released window", LATE_DAYS),
     ("guides/bad-rows", "they count once, for {} days", LATE_DAYS),
+    ("getting-started/ten-minutes", "more than {} days before the last released day", LATE_DAYS),
     ("guides/bad-rows", "remembers an id for {} days after the day", LATE_DAYS),
     ("guides/bad-rows", "rows from more than {} days before the last released", LATE_DAYS),
     ("guides/bad-rows", "more than {:,} bad rows", error_policy.MOST),

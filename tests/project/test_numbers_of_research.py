@@ -275,3 +275,10 @@ def test_accuracy_states_gain_of_least_squares() -> None:
     for ours, published in (("3.428", "4.476"), ("2.772", "2.859")):
         assert f"{ours} / {published}" in names
         assert f"{float(ours):.2f} instead of {float(published):.2f}" in text
+
+
+def test_comparison_states_limit_of_the_benchmark() -> None:
+    rows = (ROOT / "benchmarks" / "rows" / "unchanged_files.py").read_text("utf-8")
+    (limit,) = re.findall(r"compared with imports\", many / imports, ([\d.]+),", rows)
+    stated = f"It takes at most {limit} times the CPU time of importing numpy and polars"
+    assert stated in page("docs/research/comparison")
