@@ -158,5 +158,5 @@ def test_refusal_of_empty_windows_names_end_of_a_complete_file(
 ) -> None:
     init(command, "now").fine()
     message = command("run", "nightly.toml").refused()
-    assert "or --until 2024-03-03T02:00 if the file is complete" in message
+    assert "or give --until 2024-03-03T02:00 (complete file) or until = " in message
     assert released(command, "--until", "2024-03-03T02:00") == 2

@@ -89,7 +89,8 @@ def test_window_of_latest_event_counts_as_empty_window(folder: Path) -> None:
         "until=2024-03-06T00:00:00+00:00 would release 5 windows, but the newest row is of "
         "2024-03-02 10:00+00:00",
         "3 March to 5 March 2024 would have no row",
-        "Add missing files, or give until=latest-event for data of the past",
+        "Add missing files, or give until=2024-03-03 (complete file) or until=latest-event "
+        "(older data)",
         "If nothing happened, give allow_empty_windows=True for this run, or a larger "
         "max_empty_windows",
     ]

@@ -24,6 +24,7 @@ from counton.cli.print_forms import (
     warn_of_weak,
 )
 from counton.cli.run_report import (
+    count_column_option,
     empty_other_group_notes,
     held_back_notes,
     left_out_options_note,
@@ -176,6 +177,7 @@ def _write_remarks(rehearsal: Rehearsal, messages: Console | ReportLines, prefix
         rehearsal.job,
         column_names=result.column_names,
         other_units=rehearsal.plan.other_units,
+        count_column=count_column_option,
     )
     for note in notes:
         messages.write_line(f"{prefix}note: {note}")

@@ -183,12 +183,13 @@ def _print_facts(
         states_every: whether the operator stated the length of windows.
     """
     from counton.cli.print_forms import CONFIDENTIAL, Console
+    from counton.cli.run_report import count_column_option
     from counton.io.written_numbers import NumberText
     from counton.run.stream_notes import count_column_note
 
     console = Console(stderr=True)
     facts = look.confidential_counts(job)
-    note = count_column_note(look.columns, job)
+    note = count_column_note(look.columns, job, count_column_option)
     if note is None and facts.counts and job.count_column is None:
         shown = ", ".join(facts.counts[:_SHOWN_COLUMNS])
         note = (

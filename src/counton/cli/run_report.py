@@ -6,6 +6,7 @@ different ways. Who prints the sentences translates the names.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from fractions import Fraction
@@ -576,6 +577,15 @@ def _share(count: int, total: int) -> str:
 
 def _lines_of(notes: Sequence[RowsNote]) -> list[str]:
     return [note.line() for note in notes if note.number]
+
+
+def count_column_option(column: str) -> str:
+    """Return the option that names a column of counts, as commands and job files write it.
+
+    >>> print(count_column_option("visits"))
+    --count-column visits (in a job file: count-column = "visits")
+    """
+    return f"--count-column {column} (in a job file: count-column = {json.dumps(column)})"
 
 
 def left_out_options_note(spec: StreamSpec, job: Job) -> str | None:

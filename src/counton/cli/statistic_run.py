@@ -28,6 +28,7 @@ from counton.cli.print_forms import (
 )
 from counton.cli.privacy_words import privacy_line
 from counton.cli.run_report import (
+    count_column_option,
     distinct_lines,
     held_back_notes,
     json_report,
@@ -230,6 +231,7 @@ def _write_remarks(result: RunResult, messages: Console | ReportLines, prefix: s
         result.job,
         column_names=result.column_names,
         other_units=result.other_units,
+        count_column=count_column_option,
     )
     for note in notes:
         messages.write_line(f"{prefix}note: {note}")

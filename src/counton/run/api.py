@@ -32,7 +32,7 @@ from counton.run.new_job.job_template import look_at, with_examples
 from counton.run.progress import Progress, no_progress
 from counton.run.run_job import RunResult, run
 from counton.run.spec.terms import Revised, SingleTable
-from counton.run.stream_notes import in_python, new_stream_notes
+from counton.run.stream_notes import count_column_argument, in_python, new_stream_notes
 from counton.statistics import Statistic
 
 
@@ -149,6 +149,7 @@ def release(
             result.job,
             column_names=result.column_names,
             other_units=result.other_units,
+            count_column=count_column_argument,
         ):
             warnings.warn(JobWarning(in_python(note, result.job)), stacklevel=2)
     if result.chart_error is not None:

@@ -6,9 +6,8 @@ are only there. `in_python` writes them as arguments.
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 from counton.base.columns import list_in_words
 from counton.job.common_options import Job
@@ -16,12 +15,14 @@ from counton.results.systematic_errors import left_out_groups_note, uneven_windo
 from counton.run.new_job.count_columns import columns_named_as_counts
 from counton.run.spec.stream_spec import StreamSpec
 
-#: Matches how `count_column_note` states its option.
-_COUNT_COLUMN = re.compile(r"--count-column (.*) \(in a job file: count-column = .*\)")
-
 
 def new_stream_notes(
-    spec: StreamSpec, job: Job, *, column_names: Collection[str], other_units: Collection[str]
+    spec: StreamSpec,
+    job: Job,
+    *,
+    column_names: Collection[str],
+    other_units: Collection[str],
+    count_column: Callable[[str], str],
 ) -> list[str]:
     """Return sentences on what may be wrong with the job of a new stream. No row decides them.
 
@@ -30,28 +31,39 @@ def new_stream_notes(
         job: the job.
         column_names: names of the columns of its rows.
         other_units: units of the ledger whose losses are not added to that of the stream.
+        count_column: writes the option that names a column of counts.
     """
     metadata = spec.metadata()
     notes = (
         uneven_windows_note(metadata),
         left_out_groups_note(metadata),
-        count_column_note(column_names, job),
+        count_column_note(column_names, job, count_column),
         other_units_note(spec.unit_in_ledger, other_units),
     )
     return [note for note in notes if note is not None]
 
 
-def count_column_note(column_names: Collection[str], job: Job) -> str | None:
+def count_column_note(
+    column_names: Collection[str], job: Job, setting: Callable[[str], str]
+) -> str | None:
     """Return a sentence on a column that seems to say how many things a row stands for, while a job
     counts each row as one; None if there is none.
 
+    Args:
+        column_names: names of the columns of the rows.
+        job: the job.
+        setting: writes the option that names such a column.
+
     >>> from counton.job.statistics.count import CountJob
     >>> job = CountJob(events="rides.csv", time="at", group_by="site", privacy_unit="car")
-    >>> print(count_column_note(["at", "site", "count"], job))
+    >>> print(count_column_note(["at", "site", "count"], job, count_column_argument))
     each counted row is one event. If column 'count' has the number of events of a row, set
-    --count-column count (in a job file: count-column = "count")
-    >>> [count_column_note(["at", name], job) is None for name in ("rides", "bus_count", "who")]
-    [False, False, True]
+    count_column='count'
+    >>> for name in ("rides", "bus_count", "who"):
+    ...     print(count_column_note(["at", name], job, count_column_argument) is None)
+    False
+    False
+    True
     """
     if job.statistic != "count" or job.has_stated("count_column"):
         return None
@@ -61,8 +73,17 @@ def count_column_note(column_names: Collection[str], job: Job) -> str | None:
     column = candidates[0]
     return (
         f"each counted row is one event. If column {column!r} has the number of events of a row, "
-        f"set --count-column {column} (in a job file: count-column = {json.dumps(column)})"
+        f"set {setting(column)}"
     )
+
+
+def count_column_argument(column: str) -> str:
+    """Return the argument of Python that names a column of counts.
+
+    >>> count_column_argument("visits")
+    "count_column='visits'"
+    """
+    return f"count_column={column!r}"
 
 
 def other_units_note(unit: str, other_units: Collection[str]) -> str | None:
@@ -98,7 +119,6 @@ def in_python(note: str, job: Job) -> str:
     >>> in_python(note, CountJob(events="visits.csv"))
     'set once_per_window=True and max_contributions=2; ...'
     """
-    note = _COUNT_COLUMN.sub(lambda match: f"count_column={match[1]!r}", note)
     names = {str(field.alias): name for name, field in type(job).model_fields.items()}
 
     def argument(match: re.Match[str]) -> str:

@@ -264,12 +264,12 @@ class ReleaseClock:
     def _remedy_for_the_past(self) -> str:
         if self.options.input.lookback is not None:
             return ""
-        remedy = f". For data of the past, give {param('until', 'latest-event')}"
+        newest = param("until", "latest-event")
         end = self._end_of_newest_rows()
         if end is None:
-            return remedy
+            return f", or give {newest} for data of the past"
         complete = param("until", self.windows.option_text(end))
-        return f"{remedy}, or {complete} if the file is complete"
+        return f", or give {complete} (complete file) or {newest} (older data)"
 
     def _end_of_newest_rows(self) -> int | None:
         """Return when the window of the newest row is released; None without such a window."""
