@@ -39,7 +39,7 @@ def measure() -> Iterator[Row]:
         what = f"{WINDOWS:,} windows of a minute, Gaussian, {run}"
         yield Row(what, seconds / simple_seconds, bar, note="the same with Laplace noise")
     most = max(used.peak_megabytes for turn in gaussian for used in turn)
-    yield Row(f"{WINDOWS:,} windows of a minute, Gaussian, memory", most, 300, unit="MB")
+    yield Row(f"{WINDOWS:,} windows of a minute, Gaussian, memory", most, 320, unit="MB")
 
 
 def _events(folder: Path) -> str:
