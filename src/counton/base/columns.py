@@ -81,7 +81,7 @@ def errors_of(columns: Mapping[str, Sequence[Any]]) -> list[float | None]:
     It is ``noise_std`` or, where this is empty, a quarter of the interval.
 
     Args:
-        columns: The columns of a released table.
+        columns: the columns of a released table.
 
     >>> errors_of({"estimate": [3.25], "noise_std": [None], "lower": [2], "upper": [4]})
     [0.5]

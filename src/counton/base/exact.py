@@ -456,8 +456,8 @@ def suggest(name: object, names: Sequence[str]) -> str:
     """Return the question whether the nearest of some names was meant; "" if none is near.
 
     Args:
-        name: A name that is not among the names.
-        names: The public names of which one was meant.
+        name: a name that is not among the names.
+        names: the public names of which one was meant.
 
     >>> suggest("Hom", ["home", "shop"]), suggest("x", ["home", "shop"])
     ("did you mean 'home'? ", '')

@@ -52,8 +52,8 @@ def look_alike(name: str, names: Iterable[str]) -> str | None:
     """Return the first of the names that looks like another name, or None.
 
     Args:
-        name: The name that is not among them.
-        names: The names to compare; only the first 100,000 are.
+        name: the name that is not among them.
+        names: the names to compare; only the first 100,000 are.
     """
     name_skeleton = skeleton(name)
     for index, other in enumerate(names):

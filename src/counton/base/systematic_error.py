@@ -9,10 +9,10 @@ class SystematicError(NamedTuple):
     """What numbers leave out or change, and what this does to them.
 
     Attributes:
-        subject: What is left out or changed, as a noun: "rows that cannot be read".
-        effect: What happens to it, as the rest of a sentence: "are not counted".
-        is_brief: Whether a screen names the subject; other errors are in the text on methods alone.
-        remark: What a screen adds to the subject, after a comma.
+        subject: what is left out or changed, as a noun: "rows that cannot be read".
+        effect: what happens to it, as the rest of a sentence: "are not counted".
+        is_brief: whether a screen names the subject; other errors are in the text on methods alone.
+        remark: what a screen adds to the subject, after a comma.
 
     >>> SystematicError("rows that cannot be read", "are not counted").sentence
     'rows that cannot be read are not counted'

@@ -35,12 +35,12 @@ class TableColumn(NamedTuple):
     """A column of released tables.
 
     Attributes:
-        name: The name, the same everywhere.
-        type: The type of its values.
-        meaning: What a value says, for the reference.
-        present: Which tables have the column, for the reference.
-        is_label: Whether the column identifies a row.
-        in_view: Whether the SQL view has the column.
+        name: the name, the same everywhere.
+        type: the type of its values.
+        meaning: what a value says, for the reference.
+        present: which tables have the column, for the reference.
+        is_label: whether the column identifies a row.
+        in_view: whether the SQL view has the column.
     """
 
     name: str
@@ -184,7 +184,7 @@ def in_order(names: Iterable[str]) -> list[str]:
     Columns that identify a number within its window keep their order.
 
     Args:
-        names: The columns of one table.
+        names: the columns of one table.
 
     >>> in_order(["estimate", "window_index", "note", "page", "is_final", "series"])
     ['window_index', 'series', 'page', 'estimate', 'is_final', 'note']
@@ -201,8 +201,8 @@ def refuse_reserved(names: Sequence[str], *more: str) -> None:
     """Refuse columns whose names a released table needs.
 
     Args:
-        names: The names that the caller states.
-        more: Further names that this statistic needs.
+        names: the names that the caller states.
+        more: further names that this statistic needs.
 
     Raises:
         InvalidInputError: A name is reserved.

@@ -57,8 +57,8 @@ def counted(number: int, noun: str) -> str:
     """Return a number with its noun, in the singular or the plural.
 
     Args:
-        number: How many there are.
-        noun: The noun in the singular.
+        number: how many there are.
+        noun: the noun in the singular.
 
     >>> counted(1, "row"), counted(0, "row"), counted(1200, "query")
     ('1 row', '0 rows', '1,200 queries')

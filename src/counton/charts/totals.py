@@ -222,10 +222,10 @@ def _with_scales(
     """Add what a caption says about notes, thin bands, the axis and the scales.
 
     Args:
-        words: The caption.
-        curves: The curves that are drawn.
-        parts: For each chart, the groups that share its scale.
-        has_one_scale: Whether all charts share one scale.
+        words: the caption.
+        curves: the curves that are drawn.
+        parts: for each chart, the groups that share its scale.
+        has_one_scale: whether all charts share one scale.
     """
     if curves.noted is not None and curves.noted.any():
         words = words.adding("; hollow: with a note")
@@ -244,9 +244,9 @@ def _with_remarks(words: Caption, curves: Curves, n_groups: int) -> Caption:
     """Add what a caption says about the groups, numbers and bars of a chart.
 
     Args:
-        words: The caption.
-        curves: The curves that are drawn.
-        n_groups: The number of groups, of which the first are drawn.
+        words: the caption.
+        curves: the curves that are drawn.
+        n_groups: the number of groups, of which the first are drawn.
     """
     if n_groups > len(curves.groups):
         words = words.adding(f"; the first {len(curves.groups)} of {n_groups:,} groups")
@@ -289,10 +289,10 @@ def _arrange(
     """Arrange charts so that their names and numbers have room.
 
     Args:
-        groups: Name of each group.
-        values: Number above each chart, as text.
-        scales: Both ends of each axis.
-        width: Width of the figure in inches.
+        groups: name of each group.
+        values: number above each chart, as text.
+        scales: both ends of each axis.
+        width: width of the figure in inches.
     """
     names = [min(len(shorten(name)), 20) for name in groups]
     longest_label = max(len(f"{end:,.0f}") for ends in scales for end in ends)

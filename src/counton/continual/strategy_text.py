@@ -75,8 +75,8 @@ def mechanism_in_words(design: Design, noun: str = "window") -> str:
     """Return the noise of a design, and whether windows share it, without names of strategies.
 
     Args:
-        design: The design.
-        noun: The word for a step.
+        design: the design.
+        noun: the word for a step.
     """
     noise = f"discrete {design.noise_kind.capitalize()} noise"
     strategy = design.strategy

@@ -170,10 +170,10 @@ def _ambiguous_lines(
     """Return faults of JSON objects that readers understand differently, by their place.
 
     Args:
-        lines: The lines.
-        columns: The keys that are read; other keys may repeat.
-        escapes: The pattern from `_escapes_of`.
-        first: The number of the first line.
+        lines: the lines.
+        columns: the keys that are read; other keys may repeat.
+        escapes: the pattern from `_escapes_of`.
+        first: the number of the first line.
     """
     suspicious = set[int]()
     block = b"\n".join(lines)
@@ -290,7 +290,7 @@ def number_text(number: str) -> str:
     """Return the text of a JSON number, as columns of JSON lines hold it.
 
     Args:
-        number: The number as it is written.
+        number: the number as it is written.
 
     Returns:
         An integer as it is written, and another number without exponent and trailing zeros.

@@ -39,8 +39,8 @@ class ObjectColumn(NamedTuple):
     """A column of texts, and the kind of each cell.
 
     Attributes:
-        texts: The text of each cell; null for a missing one.
-        kinds: Values of `CellKind` (UInt8); None if all cells are texts, numbers or missing.
+        texts: the text of each cell; null for a missing one.
+        kinds: values of `CellKind` (UInt8); None if all cells are texts, numbers or missing.
     """
 
     texts: pl.Series
@@ -58,8 +58,8 @@ def convert_objects(name: str, cells: Sequence[object]) -> ObjectColumn:
     """Convert objects one by one.
 
     Args:
-        name: The name of the column.
-        cells: The objects; None for a missing one.
+        name: the name of the column.
+        cells: the objects; None for a missing one.
 
     Returns:
         The texts, and the kinds if a cell's text does not say what it is.
@@ -82,7 +82,7 @@ def read_cell(cell: object) -> tuple[str | None, CellKind]:
     """Return the text and the kind of one object.
 
     Args:
-        cell: A text, a number, a date or time, a truth value, bytes, or None.
+        cell: a text, a number, a date or time, a truth value, bytes, or None.
 
     Returns:
         The text, or None for a missing value, for bytes that are not UTF-8, and for other objects.

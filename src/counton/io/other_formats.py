@@ -96,7 +96,7 @@ def refuse_address(path: str) -> None:
     """Refuse the address of a database or a store that counton does not read.
 
     Args:
-        path: Events as a job names them.
+        path: events as a job names them.
 
     Raises:
         InvalidInputError: It is such an address, and no file of this name exists.

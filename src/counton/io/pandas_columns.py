@@ -31,8 +31,8 @@ def convert_series(name: str, series: Any) -> ObjectColumn:
     """Convert a column of pandas without guessing a type from its cells.
 
     Args:
-        name: The name of the column.
-        series: A Series of pandas, or of a library with the same interface.
+        name: the name of the column.
+        series: a Series of pandas, or of a library with the same interface.
 
     Returns:
         A typed column if the type is declared, else texts and the kinds of cells.

@@ -439,9 +439,9 @@ def _times(mapping: RowMapping, dtype: pl.DataType, kinds: str | None) -> pl.Exp
     """Return the time of each row in microseconds since 1970, or a code of `moments`.
 
     Args:
-        mapping: The options by which rows are read.
-        dtype: The type of the column of times.
-        kinds: The column of the cells' kinds; None if the type says them.
+        mapping: the options by which rows are read.
+        dtype: the type of the column of times.
+        kinds: the column of the cells' kinds; None if the type says them.
     """
     name = mapping.columns.time
     windows = mapping.windows
@@ -493,9 +493,9 @@ def _count_of(
     on. Otherwise one event more would remove all events of its row from the sum.
 
     Args:
-        cell: The cells.
-        value: The cells as floats.
-        most: The largest count.
+        cell: the cells.
+        value: the cells as floats.
+        most: the largest count.
         written: True if the cells are texts.
         set_aside: True if other rows are written to a file, and the run goes on without them.
     """

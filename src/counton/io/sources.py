@@ -85,7 +85,7 @@ class InputPart(ABC):
         """Return the columns of each cell's kind, for `scan`, by the columns that they describe.
 
         Args:
-            columns: All columns of these rows that will be read.
+            columns: all columns of these rows that will be read.
 
         Returns:
             Names of columns of `CellKind` values; without columns whose type says what cells are.
@@ -105,8 +105,8 @@ class InputPart(ABC):
         """Return counts as the format writes them, without what groups their digits.
 
         Args:
-            column: The name of the column.
-            cell: Its cells.
+            column: the name of the column.
+            cell: its cells.
         """
         return self.number(cell)
 
@@ -135,9 +135,9 @@ class InputPart(ABC):
         A row's meaning depends on that row alone: no type is guessed from others.
 
         Args:
-            columns: The names of the columns.
-            names: Columns whose texts identify groups, users or ids.
-            kinds: Further columns, from `kinds_of`.
+            columns: the names of the columns.
+            names: columns whose texts identify groups, users or ids.
+            kinds: further columns, from `kinds_of`.
 
         Raises:
             InvalidInputError: A column is missing, or its type holds no texts, numbers or times.

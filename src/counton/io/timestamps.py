@@ -266,8 +266,8 @@ def _refuse_other_zone(form: str, timezone: str) -> None:
     """Refuse a format with a zone or an offset as text, if times would be read in another zone.
 
     Args:
-        form: A strftime format.
-        timezone: The zone in which times without an offset are read.
+        form: a strftime format.
+        timezone: the zone in which times without an offset are read.
 
     Raises:
         InvalidInputError: The format has such a text and no directive for offsets.

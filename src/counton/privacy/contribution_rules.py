@@ -80,9 +80,9 @@ class ContributionRule:
         """Return what happens to rows that arrive after their window's release.
 
         Args:
-            window: Name of a window, such as "day".
-            unit: Name of the privacy unit.
-            ids: Whether rows have an id.
+            window: name of a window, such as "day".
+            unit: name of the privacy unit.
+            ids: whether rows have an id.
         """
         note = f"are counted in a later {window}, or not at all"
         if ids:
@@ -120,7 +120,7 @@ class ContributionRule:
         """Return a rule that counts the same rows without groups, and says that they are users.
 
         Args:
-            every: Length of a window.
+            every: length of a window.
 
         Returns:
             This rule, unless one row of each user counts in a window.

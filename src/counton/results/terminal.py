@@ -86,8 +86,8 @@ def screen_of(numbers: ReleaseData, new_steps: range | None = None) -> Screen:
     """Return what a terminal shows of the newest windows.
 
     Args:
-        numbers: The release.
-        new_steps: The windows that a run has released; None: the last one is shown.
+        numbers: the release.
+        new_steps: the windows that a run has released; None: the last one is shown.
     """
     numbers.check_released()
     steps = new_steps or numbers.steps[-1:]
@@ -135,7 +135,7 @@ def unbounded_notes(rows: pl.DataFrame) -> list[str]:
     """Return a note on numbers whose noise has no finite standard deviation, if there are any.
 
     Args:
-        rows: The rows that are shown.
+        rows: the rows that are shown.
     """
     if "noise_std" not in rows.columns or not rows["noise_std"].is_infinite().any():
         return []

@@ -65,11 +65,11 @@ def web_page(
     """Return HTML of a release.
 
     Args:
-        numbers: The numbers.
-        methods: The text on methods.
-        figures: Draws the charts, with a width in inches (None: as stated) and a title (None: the
+        numbers: the numbers.
+        methods: the text on methods.
+        figures: draws the charts, with a width in inches (None: as stated) and a title (None: the
             usual one); None: there are none.
-        title: The heading; None: what is measured.
+        title: the heading; None: what is measured.
     """
     metadata = numbers.metadata
     if title is None:
@@ -123,9 +123,9 @@ def _pictures(
     """Return each chart twice, of which a window shows the one that fits its width.
 
     Args:
-        figures: Draws the charts, see `web_page`.
-        title: The text for readers who see no pictures.
-        heading: The title within the charts; None: the usual one.
+        figures: draws the charts, see `web_page`.
+        title: the text for readers who see no pictures.
+        heading: the title within the charts; None: the usual one.
     """
     if figures is None or find_spec("matplotlib") is None:  # the extra "plot" is not installed
         return []
@@ -241,10 +241,10 @@ def _add_numbers(
     """Add the estimates of one series and their intervals to the columns of a page.
 
     Args:
-        table: The rows of the series.
-        numbers: The numbers.
-        names: Names of the columns, and whether they hold numbers.
-        shown: The texts of the columns.
+        table: the rows of the series.
+        numbers: the numbers.
+        names: names of the columns, and whether they hold numbers.
+        shown: the texts of the columns.
     """
     columns = table.to_dict(as_series=False)
     texts = dict(zip(columns, readable(columns), strict=True))

@@ -14,10 +14,10 @@ def clipped_in_words(
     """Return the error that clipping causes in ``biased``, such as "the average".
 
     Args:
-        lower: The lower bound.
-        upper: The upper bound.
-        biased: The number that clipping changes.
-        of: The clipped values.
+        lower: the lower bound.
+        upper: the upper bound.
+        biased: the number that clipping changes.
+        of: the clipped values.
 
     >>> print(clipped_in_words(Fraction(0), Fraction(180), "the average").sentence)
     values outside 0 to 180 are counted as the nearer bound, which biases the average by an unknown
@@ -33,8 +33,8 @@ def beyond_in_words(beyond: str, *, low: bool) -> SystematicError:
     """Return the error by what is ``beyond`` a bound and is not counted.
 
     Args:
-        beyond: What is beyond the bound.
-        low: Whether this can only make numbers too low.
+        beyond: what is beyond the bound.
+        low: whether this can only make numbers too low.
 
     >>> beyond_in_words("groups beyond 3 of each user", low=True).sentence
     'groups beyond 3 of each user are not counted, so that numbers are too low by an unknown amount'

@@ -137,8 +137,8 @@ def _groups_of_rows(about: Mapping[str, NDArray[Any]], n_rows: int) -> NDArray[A
     """Return the group of each row of a statistic, such as its node in a tree; None: there is none.
 
     Args:
-        about: The columns that describe the rows.
-        n_rows: Number of the rows.
+        about: the columns that describe the rows.
+        n_rows: number of the rows.
     """
     names = [
         values

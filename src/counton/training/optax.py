@@ -631,9 +631,9 @@ def _check_updates(updates: Any, state: NoiseState, *, per_example: bool) -> Non
     """Raise an error unless updates are gradients of the parameters that the state was made for.
 
     Args:
-        updates: The updates: sums of gradients, or gradients of single examples.
-        state: The state, whose buffers have the names and shapes of the parameters.
-        per_example: Whether the first axis of each update is the example.
+        updates: the updates: sums of gradients, or gradients of single examples.
+        state: the state, whose buffers have the names and shapes of the parameters.
+        per_example: whether the first axis of each update is the example.
 
     Raises:
         InvalidInputError: Updates have other names, shapes or types, or rows of different numbers

@@ -536,7 +536,7 @@ class PrivateSteps:
         """Raise an error if a parameter has a gradient that is not that of single examples.
 
         Args:
-            held: The gradients of single examples, by parameter.
+            held: the gradients of single examples, by parameter.
 
         Raises:
             InvalidInputError: A parameter has a sum of gradients, but no gradients of single

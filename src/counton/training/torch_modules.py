@@ -30,7 +30,7 @@ def describe_mixing(module: Any) -> str | None:
     Submodules are not looked at.
 
     Args:
-        module: A ``torch.nn.Module``.
+        module: a ``torch.nn.Module``.
 
     Returns:
         A clause whose subject is the module; None if the module treats each example alone.
@@ -59,7 +59,7 @@ def is_batch_norm(module: Any) -> bool:
     """Return True if a module is a batch normalisation of PyTorch, or derives from one.
 
     Args:
-        module: A ``torch.nn.Module``.
+        module: a ``torch.nn.Module``.
     """
     from torch.nn.modules.batchnorm import _BatchNorm
 
@@ -70,7 +70,7 @@ def is_instance_norm(module: Any) -> bool:
     """Return True if a module is an instance normalisation of PyTorch, or derives from one.
 
     Args:
-        module: A ``torch.nn.Module``.
+        module: a ``torch.nn.Module``.
     """
     from torch.nn.modules.instancenorm import _InstanceNorm
 
@@ -82,7 +82,7 @@ def check_modules(model: Any) -> None:
     """Raise an error if a module of a model mixes examples or stores statistics of them.
 
     Args:
-        model: A ``torch.nn.Module``; its submodules are checked too.
+        model: a ``torch.nn.Module``; its submodules are checked too.
 
     Raises:
         InvalidInputError: A module mixes examples.
@@ -103,7 +103,7 @@ def watch_modes(model: Any) -> list[Any]:
     checks itself, too, because a program may call a part of the model.
 
     Args:
-        model: A ``torch.nn.Module``, which `check_modules` accepts.
+        model: a ``torch.nn.Module``, which `check_modules` accepts.
 
     Returns:
         The handles of the hooks, to remove them.
@@ -123,8 +123,8 @@ def refuse_mixing(module: Any, _: Any) -> None:
     """Raise an error if a module is about to mix examples: a forward hook of `watch_modes`.
 
     Args:
-        module: The module.
-        _: Its inputs.
+        module: the module.
+        _: its inputs.
 
     Raises:
         InvalidInputError: The module mixes examples in its present mode.
@@ -140,8 +140,8 @@ def refuse_mixing_inside(model: Any, _: Any) -> None:
     While ``torch.compile`` traces the model, nothing is checked: it would trace this check, too.
 
     Args:
-        model: The model.
-        _: Its inputs.
+        model: the model.
+        _: its inputs.
 
     Raises:
         InvalidInputError: A module mixes examples in its present mode.
@@ -159,7 +159,7 @@ def check_with_opacus(model: Any) -> None:
     which only these hooks are missing.
 
     Args:
-        model: A ``torch.nn.Module``.
+        model: a ``torch.nn.Module``.
 
     Raises:
         InvalidInputError: Opacus refuses the model.

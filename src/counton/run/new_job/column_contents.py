@@ -97,9 +97,9 @@ def usual_window(
     """Return the length of windows that days without hours suggest: a month or a week.
 
     Args:
-        column: The first values of a column of times without a zone.
-        time_format: The format of the times; None for ISO 8601 or a data type of times.
-        least_periods: Least number of months or weeks.
+        column: the first values of a column of times without a zone.
+        time_format: the format of the times; None for ISO 8601 or a data type of times.
+        least_periods: least number of months or weeks.
 
     Returns:
         ``"1mo"`` if all times are midnights of the first day of a month, ``"1w"`` if all are
@@ -124,8 +124,8 @@ def find_times(column: pl.Series, *, is_stated: bool = False) -> TimeColumn | No
     """Return the name of a column and the format of its times.
 
     Args:
-        column: The first values of the column.
-        is_stated: Whether somebody said that the column has times; then its name does not matter.
+        column: the first values of the column.
+        is_stated: whether somebody said that the column has times; then its name does not matter.
 
     Returns:
         None if the column holds no times.
@@ -300,8 +300,8 @@ def decimal_sign(columns: Iterable[pl.Series], separator: str) -> str | None:
     """Return the decimal sign of the numbers in CSV.
 
     Args:
-        columns: The first values of the columns, without those of times.
-        separator: The separator of fields. A comma shows that a comma groups thousands.
+        columns: the first values of the columns, without those of times.
+        separator: the separator of fields. A comma shows that a comma groups thousands.
 
     Returns:
         ``","`` or ``"."``; None if the numbers can be read in both ways, as 1.234.
@@ -424,9 +424,9 @@ def columns_of_counts(sample: pl.DataFrame, time: str, us: pl.Series) -> tuple[s
     group: each time is a full quarter of an hour, and no two rows have the same time and texts.
 
     Args:
-        sample: The first rows.
-        time: The column of times.
-        us: These times, in microseconds since 1970.
+        sample: the first rows.
+        time: the column of times.
+        us: these times, in microseconds since 1970.
     """
     rest = [name for name in sample.columns if name != time]
     whole = [name for name in rest if _are_counts(sample[name])]

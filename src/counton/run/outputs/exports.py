@@ -442,9 +442,9 @@ def _published_rows(
     """Yield the published rows of some steps, with the columns of the published tables.
 
     Args:
-        numbers: The released numbers.
-        steps: The steps.
-        is_sqlite: Whether the database is a SQLite file, which takes times as texts.
+        numbers: the released numbers.
+        steps: the steps.
+        is_sqlite: whether the database is a SQLite file, which takes times as texts.
     """
     table = finite(table_of(numbers, steps))
     if not numbers.metadata.shows_cells:

@@ -14,8 +14,8 @@ def divide_series(numerator: Floats, denominator: Floats) -> Floats:
     """Return the first coefficients of a quotient of two power series.
 
     Args:
-        numerator: The coefficients of the numerator, shape (coefficients,).
-        denominator: Those of the denominator; the first is not 0, and those left out are 0.
+        numerator: the coefficients of the numerator, shape (coefficients,).
+        denominator: those of the denominator; the first is not 0, and those left out are 0.
 
     Returns:
         As many coefficients as the numerator has.
