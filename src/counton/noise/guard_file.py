@@ -152,7 +152,7 @@ class GuardFile:
             ValueError: the content is no list of entries.
         """
         with _alone_with(self.path, [entry] if make else None) as (descriptor, before):
-            same, others, latest = _among(entry, parse_entries(before))
+            same, others, latest = _split_by_stream(entry, parse_entries(before))
             other = next((int(old["step"]) for old in same if not agrees(old)), None)
             further = any(old["step"] > entry["step"] for old in same)  # another writer's
             if other is None and not further:
@@ -166,7 +166,7 @@ class GuardFile:
         written: nothing is released. A killed process may leave it.
         """
         with _alone_with(self.path) as (descriptor, before):
-            same, others, latest = _among(entry, parse_entries(before))
+            same, others, latest = _split_by_stream(entry, parse_entries(before))
             if not same:  # record the stream before its first release
                 entries = [*others, {**entry, "step": 0, "digest": ""}]
                 _write(descriptor, before, _text(entries))
@@ -182,13 +182,15 @@ class GuardFile:
 def merge_entries(entries: Entries, recorded: Entries) -> Entries:
     """Merge new entries into known ones: of each key and stream the largest step stays."""
     for entry in entries:
-        same, others, latest = _among(entry, recorded)
+        same, others, latest = _split_by_stream(entry, recorded)
         if not any(old["step"] > entry["step"] for old in same):
             recorded = [*others, latest]
     return recorded
 
 
-def _among(entry: dict[str, Any], recorded: Entries) -> tuple[Entries, Entries, dict[str, Any]]:
+def _split_by_stream(
+    entry: dict[str, Any], recorded: Entries
+) -> tuple[Entries, Entries, dict[str, Any]]:
     """Split ``recorded`` into entries with the key and stream of ``entry``, and all others.
 
     The third result is the entry with what the first have recorded: digests of earlier releases,

@@ -109,6 +109,8 @@ def prepare(
     All refusals that need no rows come here. Of the rows only the names of columns are read.
 
     Args:
+        job: the job as it was stated; what it leaves out is taken from its stream.
+        state: the opened state of the job.
         rows: a source of rows that a program passes; None: what the job names.
         now: the current time.
         progress: function that is told the current task.
@@ -124,7 +126,7 @@ def prepare(
     """
     progress("choosing a strategy", 0.05)
     states_groups = job.has_stated("groups")
-    job, spec, source = _planned_or_continued(job, state, rows, units)
+    job, spec, source = _plan_or_continue(job, state, rows, units)
     options = parse_run(job, spec.terms)
     outputs = parse_outputs(job) if writes_files else OutputFiles()
     retention = job.value_of("retain")
@@ -197,7 +199,7 @@ def _other_units(
     return tuple(name for name in names if name != own_name)
 
 
-def _planned_or_continued(
+def _plan_or_continue(
     job: Job, state: OpenedState, rows: object, units: Sequence[SpentUnit]
 ) -> tuple[Job, StreamSpec, Source | None]:
     """Plan the stream of a job, or load it and compare the job with it.
@@ -211,13 +213,13 @@ def _planned_or_continued(
         are None if they are opened only once the specification is known.
     """
     if state.saved is not None:
-        job, spec = _continued_stream(job, state, state.saved)
+        job, spec = _continue_stream(job, state, state.saved)
         return job, spec, None
     source = open_rows_of_new_stream(job, rows)
-    return job, _planned_stream(job, state, units), source
+    return job, _plan_within_budget(job, state, units), source
 
 
-def _planned_stream(job: Job, state: OpenedState, units: Sequence[SpentUnit]) -> StreamSpec:
+def _plan_within_budget(job: Job, state: OpenedState, units: Sequence[SpentUnit]) -> StreamSpec:
     """Plan a new stream, and refuse it if the privacy budget of the state has no room for it."""
     from counton.run.spec.plan_spec import plan_spec  # loads all strategies
 
@@ -226,7 +228,7 @@ def _planned_stream(job: Job, state: OpenedState, units: Sequence[SpentUnit]) ->
     return spec
 
 
-def _continued_stream(job: Job, state: OpenedState, saved: JournalReader) -> tuple[Job, StreamSpec]:
+def _continue_stream(job: Job, state: OpenedState, saved: JournalReader) -> tuple[Job, StreamSpec]:
     """Refuse a job that contradicts its stream, and complete it.
 
     Returns:

@@ -96,7 +96,7 @@ def plan_spec(job: Job, units: Sequence[SpentUnit] = ()) -> StreamSpec:
         job = _with_least_loss(job, accuracy)
     if not states_loss(job):
         return _with_loss_of_targets(job).updated_by(job)
-    return _planned(job).updated_by(job)
+    return _plan_in_normal_form(job).updated_by(job)
 
 
 def _with_loss_of_targets(job: Job) -> StreamSpec:
@@ -120,7 +120,7 @@ def _with_least_loss(job: Job, accuracy: WantedAccuracy) -> Job:
     job = fit_targets(job, accuracy.margins_of_error)
 
     def factor(guarantee: Guarantee) -> float:
-        return reached_halfwidths(_planned(_with_loss(job, guarantee)), accuracy).factor
+        return reached_halfwidths(_plan_in_normal_form(_with_loss(job, guarantee)), accuracy).factor
 
     return _with_loss(job, least_guarantee(factor, accuracy.solve_for, accuracy.delta))
 
@@ -131,8 +131,8 @@ def _with_loss(job: Job, guarantee: Guarantee) -> Job:
     return normal_form(job.with_options(margin_of_error=None, **loss))
 
 
-def _planned(job: Job) -> StreamSpec:
-    """Plan the stream of a job in its normal form."""
+def _plan_in_normal_form(job: Job) -> StreamSpec:
+    """Plan the stream of a job, which is in its normal form."""
     terms = parse_terms(job)
     job_of_stream = stream_options(job)
     statistic = terms.statistic_of_groups()
