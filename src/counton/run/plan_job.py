@@ -219,7 +219,7 @@ def planned_jobs(
     [5.9, 10.5, 12.3]
     """
     plans: dict[str, PlannedJob | CountonError | OSError] = {}
-    books: dict[str, _Book] = {}
+    books: dict[str, _Book] = {}  # by address of a state
     with JobStates({name: job for name, job in jobs.items() if isinstance(job, Job)}) as states:
         refuse_shared(states.jobs)
         for name, job in jobs.items():
@@ -231,12 +231,18 @@ def planned_jobs(
                 if address not in books:
                     books[address] = _Book(states.at(job.state))
                 book = books[address]
-                with _before_rows(job, book.units) as prepared:
-                    plans[name] = _plan_of(prepared, size)
-                    book.enter(prepared)
+                plans[name] = _plan_and_enter(job, book, size)
             except (CountonError, OSError) as error:
                 plans[name] = error
     return plans
+
+
+def _plan_and_enter(job: Job, book: _Book, size: int | None) -> PlannedJob:
+    """Plan a job, and enter its guarantee in the ledger of its state."""
+    with _before_rows(job, book.units) as prepared:
+        plan = _plan_of(prepared, size)
+        book.enter(prepared)
+    return plan
 
 
 def planned_job(job: Job, *, size: int | None = None) -> PlannedJob:
