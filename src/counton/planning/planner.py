@@ -86,6 +86,7 @@ class StreamRequest:
         contribution: the bound on one unit's change; None: one count, added or removed.
         strategies: strategies or names of families to rank; None: all families.
         release: what is released, in place of `counton.plan`'s ``series``.
+        also: strategies that are ranked in addition to these.
     """
 
     horizon: int | None

@@ -306,6 +306,9 @@ def commit(
     Rows that a new stream cannot take are refused before it is made.
 
     Args:
+        prepared: the run as `prepare` returned it.
+        rows_read: the rows of the run, summed.
+        ended: the windows that the run has released when it is done.
         commit_hook: function that writes more into a transaction of the run, even if no number
             changes; its error undoes everything. Only for new rows of an existing stream, which are
             committed in one transaction.

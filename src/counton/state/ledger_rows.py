@@ -296,6 +296,7 @@ def record_spend(connection: Connection, entry: LedgerEntry) -> None:
         )
     present = with_entry(connection, entry)
     if present is not None:
+        # A first entry fixes rules of the ledger (`Ledger.terms`), such as its unit's relation.
         write_terms(connection, present)
     promise = json.dumps(entry.guarantee.to_dict(), sort_keys=True)
     columns = {"name": entry.name, "unit": entry.unit, "relation": entry.relation}

@@ -146,16 +146,22 @@ class Stream(JournalReader, Closing):
         self._epoch = int(row.writer_epoch)
         self._forgotten = int(row.forgotten)
         self._late_row_stats = LateRowStats(int(row.arrived), int(row.late))
-        self._last_std: dict[int, float] = {}  # for the last step released by this writer
+        # The standard deviation of the last step that this writer released, so that `release` need
+        # not compute it again.
+        self._last_std: dict[int, float] = {}
+        # The last position that this writer had recorded; `record_release` below corrects step 0.
         self._recorded_in_guard = GuardPosition(row.key_fingerprint, row.name, 0)
         self._digest_key = key.derive(b"journal digest", row.name.encode())
         self._turn = OneAtATime(f"stream {row.name!r}", remedy="open it anew in each process")
         self._closed = False
         super().__init__(database, row, counter.design, public_facts, key)
         self._authenticated = contents
+        # The text of `_public_facts` in the state, with which a changed text is compared.
         self._stored_public_facts = str(row.details)
+        # None while the counter may be ahead of the journal: it is then rebuilt when needed.
         self._counter_at_commit: Counter | None = counter
-        self._counter_with_noise_table: Counter | None = None  # the counter of the last release
+        # The counter that has its table of noise: a rebuilt counter gets it at its next release.
+        self._counter_with_noise_table: Counter | None = None
         self.record_release()
 
     @classmethod
@@ -312,8 +318,8 @@ class Stream(JournalReader, Closing):
                 noise_key = keyfile.key_for(database, row.key_fingerprint, row.key_salt, key)
                 stream_rows.check_key_of(row, noise_key)
                 _check_end_of_journal(connection, row)
-                # A state that was altered may not be an old copy, although its rollback guard is
-                # missing.
+                # The MAC is checked before the rollback guard: the error of an altered state names
+                # the alteration, also if the guard is missing.
                 contents = stream_rows.check_mac(connection, database.identity, row, noise_key)
                 guard = RollbackGuard(database, connection, rollback_guard)
                 guard.check(connection, row.id, GuardPosition.from_row(row), forgetting=forgetting)

@@ -431,6 +431,8 @@ def parse_run(job: Job, terms: StreamTerms) -> RunOptions:
     Raises:
         InvalidInputError: an option has a wrong value, or excludes another.
     """
+    # A later job was completed from its stream: now remembered options can exclude its own. For a
+    # new job `refuse_new_job` has done this before planning, and nothing new is refused here.
     refuse_excluded(job)
     unlisted = job.value_of("unlisted_groups")
     return RunOptions(
