@@ -6,6 +6,15 @@ file refuses a combination of options that the job alone shows to be impossible.
 
 What only the plan of a stream, its rows or its state show is refused where that is known. Functions
 of Python that plan without a job are in a layer below, and check their own arguments.
+
+These functions refuse, each in another place:
+
+- a new job, before its plan: `refuse_excluded`, `refuse_unmet_needs`;
+- the normal form of a job: `refuse_without_form`; groups, once they are read: `refuse_groups`;
+- each run, once its job is complete: `refuse_excluded`, `refuse_outputs`;
+- rows that are opened: `refuse_source`;
+- a service: `refuse_of_service`; a streaming frame: `refuse_of_streaming`;
+- a command without a job: `refuse_of_command`; one that plans: `refuse_of_plan`.
 """
 
 from __future__ import annotations
