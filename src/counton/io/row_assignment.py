@@ -231,8 +231,8 @@ def assign_rows(
         ``us``: the time in microseconds since 1970. ``window``: its number; 0 before the first, the
             number of windows plus 1 after the last, or the code of the `Problem` for which a row
             cannot be counted (`counton.io.problem_codes`).
-            ``group``: text. ``total``: 1 without a ``row_rule`` or values; else what ``RowRule.encode``
-            makes of the row's values, such as a multiple of the resolution. With
+            ``group``: text. ``total``: 1 without a ``row_rule`` or values; else what
+            ``RowRule.encode`` makes of the row's values, such as a multiple of the resolution. With
             ``value_columns_without_rule`` there are ``part N`` instead.
             ``user``, ``id`` (text, of which `one_name` is the name) and ``sign``, if stated.
     """
