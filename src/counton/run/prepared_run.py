@@ -126,38 +126,38 @@ def prepare(
     """
     progress("choosing a strategy", 0.05)
     states_groups = job.has_stated("groups")
-    job, spec, source = _plan_or_continue(job, state, rows, units)
-    options = parse_run(job, spec.terms)
-    outputs = parse_outputs(job) if writes_files else OutputFiles()
-    retention = job.value_of("retain")
+    completed_job, spec, source = _plan_or_continue(job, state, rows, units)
+    options = parse_run(completed_job, spec.terms)
+    outputs = parse_outputs(completed_job) if writes_files else OutputFiles()
+    retention = completed_job.value_of("retain")
     if retention is not None:
         from counton.run.erasure import check_retain
 
         check_retain(retention)
-        refuse_unmet_needs(job, NEEDS_OF_RETENTION)
-    check_outputs(outputs, options, spec, job.confidence_level)
-    refuse_shared_files(job, rows, options, outputs, state.noise_id)
-    moments = query_moments(job, spec, options, state.released, now)
+        refuse_unmet_needs(completed_job, NEEDS_OF_RETENTION)
+    check_outputs(outputs, options, spec, completed_job.confidence_level)
+    refuse_shared_files(completed_job, rows, options, outputs, state.noise_id)
+    moments = query_moments(completed_job, spec, options, state.released, now)
     is_new_stream = state.saved is None
     is_snapshot_of_files = rows is None and isinstance(options.input, Snapshot)
     leaves_unchecked = may_leave_unchecked and not is_new_stream and is_snapshot_of_files
     if source is None:
-        source = open_rows(job, rows, moments.edges)
+        source = open_rows(completed_job, rows, moments.edges)
         if states_groups and not leaves_unchecked:
-            refuse_rows_as_domain(job, source, rows)
+            refuse_rows_as_domain(completed_job, source, rows)
         if is_new_stream:
-            refuse_unit_of_users(job, source.parts[0].columns())
+            refuse_unit_of_users(completed_job, source.parts[0].columns())
     source = with_combined_columns(source, spec, is_new_stream=is_new_stream)
     if not leaves_unchecked:
         check_rows(source, spec, is_new_stream=is_new_stream)
     return PreparedRun(
-        job=job,
+        job=completed_job,
         spec=spec,
         options=options,
         outputs=outputs,
         state=state,
         source=Private(source),
-        are_several_files=rows is None and are_several(job.events),
+        are_several_files=rows is None and are_several(completed_job.events),
         now=now if moments.asked_at is None else moments.asked_at,
         has_unchecked_rows=leaves_unchecked,
         states_groups=states_groups,
@@ -213,8 +213,8 @@ def _plan_or_continue(
         are None if they are opened only once the specification is known.
     """
     if state.saved is not None:
-        job, spec = _continue_stream(job, state, state.saved)
-        return job, spec, None
+        completed_job, spec = _continue_stream(job, state, state.saved)
+        return completed_job, spec, None
     source = open_rows_of_new_stream(job, rows)
     return job, _plan_within_budget(job, state, units), source
 
@@ -237,7 +237,8 @@ def _continue_stream(job: Job, state: OpenedState, saved: JournalReader) -> tupl
     saved_spec = StreamSpec.of_stream(saved)
     state.refuse_closed(saved_spec)
     refuse_differences(saved_spec, job, state.name)
-    job = saved_spec.complete_job(job)
-    refuse_less_accurate(saved_spec, job, state.name)
-    job = job.with_options(margin_of_error=None, solve_for=None)
-    return job, saved_spec.updated_by(job)
+    completed_job = saved_spec.complete_job(job)
+    refuse_less_accurate(saved_spec, completed_job, state.name)
+    # The stream has its loss, so an accuracy from which a loss is computed has no effect.
+    completed_job = completed_job.with_options(margin_of_error=None, solve_for=None)
+    return completed_job, saved_spec.updated_by(completed_job)

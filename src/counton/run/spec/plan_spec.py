@@ -85,23 +85,25 @@ def plan_spec(job: Job, units: Sequence[SpentUnit] = ()) -> StreamSpec:
     """
     refuse_new_job(job)
     stated_word = word_of_unit(job)
-    job = normal_form(job)
-    default_word = str(job.privacy_unit)
-    protects_users = job.has_stated("user") or job.has_stated("upstream_max_contributions")
+    normal_job = normal_form(job)
+    default_word = str(normal_job.privacy_unit)
+    protects_users = normal_job.has_stated("user") or normal_job.has_stated(
+        "upstream_max_contributions"
+    )
     kind = "user" if protects_users else "event"
     word = unit_word(units, kind, stated_word, default=default_word)
-    job = job.with_options(privacy_unit=word)
-    accuracy = parse_accuracy(job)
+    normal_job = normal_job.with_options(privacy_unit=word)
+    accuracy = parse_accuracy(normal_job)
     if accuracy is not None:
-        job = _with_least_loss(job, accuracy)
-    if not states_loss(job):
-        return _with_loss_of_targets(job).updated_by(job)
-    return _plan_in_normal_form(job).updated_by(job)
+        normal_job = _with_least_loss(normal_job, accuracy)
+    if not states_loss(normal_job):
+        return _with_loss_of_targets(normal_job).updated_by(normal_job)
+    return _plan_in_normal_form(normal_job).updated_by(normal_job)
 
 
-def _with_loss_of_targets(job: Job) -> StreamSpec:
+def _with_loss_of_targets(normal_job: Job) -> StreamSpec:
     """Plan a single table with the loss that its targets cost, if they are standard deviations."""
-    table: Any = parse_statistic(job).of_group
+    table: Any = parse_statistic(normal_job).of_group
     table_and_loss = table.as_wanted()
     if table_and_loss is None:
         raise InvalidInputError(
@@ -110,31 +112,34 @@ def _with_loss_of_targets(job: Job) -> StreamSpec:
             "computed"
         )
     resolved, guarantee = table_and_loss
-    most = job.value_of("max_contributions") or 1
-    job = _with_loss(job, ZCDP(guarantee.rho * most**2))  # norms multiply
-    return _with_strategy(stream_options(job), parse_terms(job), resolved)
+    most = normal_job.value_of("max_contributions") or 1
+    job_with_loss = _with_loss(normal_job, ZCDP(guarantee.rho * most**2))  # norms multiply
+    return _with_strategy(stream_options(job_with_loss), parse_terms(job_with_loss), resolved)
 
 
-def _with_least_loss(job: Job, accuracy: WantedAccuracy) -> Job:
+def _with_least_loss(normal_job: Job, accuracy: WantedAccuracy) -> Job:
     """Return a job that states the least loss with which its numbers are accurate enough."""
-    job = fit_targets(job, accuracy.margins_of_error)
+    job_with_targets = fit_targets(normal_job, accuracy.margins_of_error)
 
     def factor(guarantee: Guarantee) -> float:
-        return reached_halfwidths(_plan_in_normal_form(_with_loss(job, guarantee)), accuracy).factor
+        planned = _plan_in_normal_form(_with_loss(job_with_targets, guarantee))
+        return reached_halfwidths(planned, accuracy).factor
 
-    return _with_loss(job, least_guarantee(factor, accuracy.solve_for, accuracy.delta))
+    least = least_guarantee(factor, accuracy.solve_for, accuracy.delta)
+    return _with_loss(job_with_targets, least)
 
 
 def _with_loss(job: Job, guarantee: Guarantee) -> Job:
+    """Return a job, in its normal form, that states a privacy loss in place of an accuracy."""
     parameters = guarantee.to_dict()
     loss = {name: parameters.get(name) for name in ("epsilon", "delta", "rho")}
     return normal_form(job.with_options(margin_of_error=None, **loss))
 
 
-def _plan_in_normal_form(job: Job) -> StreamSpec:
+def _plan_in_normal_form(normal_job: Job) -> StreamSpec:
     """Plan the stream of a job, which is in its normal form."""
-    terms = parse_terms(job)
-    job_of_stream = stream_options(job)
+    terms = parse_terms(normal_job)
+    job_of_stream = stream_options(normal_job)
     statistic = terms.statistic_of_groups()
     if isinstance(terms.groups, Discovered):
         return _with_discovery(job_of_stream, terms, statistic)
@@ -154,15 +159,23 @@ def _resolved(
     return statistic.resolve_parameters(loss, terms.windowing.horizon)
 
 
-def _with_strategy(job: Job, terms: StreamTerms, statistic: AccumulatorStatistic) -> StreamSpec:
-    """Plan a stream of declared groups."""
+def _with_strategy(
+    job_of_stream: Job, terms: StreamTerms, statistic: AccumulatorStatistic
+) -> StreamSpec:
+    """Plan a stream of declared groups.
+
+    Args:
+        job_of_stream: the options that define the stream, and no others (`stream_options`).
+        terms: what they mean.
+        statistic: the statistic of all groups.
+    """
     statistic = _resolved(terms, statistic, terms.loss)
     contribution = _contribution(terms, statistic)
     shape = shape_of(statistic, terms.groups.number)
     strategy = choose_strategy(terms, contribution, shape)
     if isinstance(terms.windowing, Expiring):  # other strategies are chosen by their noise
         distribution_for(strategy, terms.loss, contribution, shape)  # refused if it is not proven
-    return StreamSpec(job, statistic, contribution, strategy)
+    return StreamSpec(job_of_stream, statistic, contribution, strategy)
 
 
 def _contribution(terms: StreamTerms, statistic: AccumulatorStatistic) -> ContributionBound:
@@ -219,7 +232,9 @@ def _with_weights_for_noise(
     return _with_strategy(spec.job, terms, report.with_parameters(weights=weights))
 
 
-def _with_discovery(job: Job, terms: StreamTerms, statistic: AccumulatorStatistic) -> StreamSpec:
+def _with_discovery(
+    job_of_stream: Job, terms: StreamTerms, statistic: AccumulatorStatistic
+) -> StreamSpec:
     """Plan a stream that finds its groups: delta is spent on showing them, epsilon on counting."""
     noise_guarantee = noise_guarantee_of(terms.loss)
     statistic = _resolved(terms, statistic, noise_guarantee)
@@ -240,7 +255,7 @@ def _with_discovery(job: Job, terms: StreamTerms, statistic: AccumulatorStatisti
         rows=terms.privacy_unit.rule.max_contributions,
         compared=compared,
     )
-    return StreamSpec(job, statistic, contribution, strategy, cells=cells)
+    return StreamSpec(job_of_stream, statistic, contribution, strategy, cells=cells)
 
 
 # --------------------------------------------------------------------------------------- strategy
