@@ -217,7 +217,7 @@ def test_slots_attain_their_bound(most: int, recounts: int) -> None:
 def test_replaced_slot_keeps_its_row_among_equal_slots(order: list[int]) -> None:
     """The other can still be replaced, so the row that the input lacks is taken back."""
     alike = {"user": [7, 7], "period": [0, 0], "window": [1, 1], "group": [0, 0], "total": [0, 0]}
-    slots = pl.DataFrame({**alike, "counting_step": [0, 0], "replaced": order})
+    slots = pl.DataFrame({**alike, "step_of_bound": [0, 0], "replaced": order})
     found = compare_slots(slots, slots[:1], range(1, 2), 1)
     assert (found.kept["replaced"].to_list(), found.free["replaced"].to_list()) == ([1], [1])
     assert (found.retracted.height, found.missing) == (1, 0)

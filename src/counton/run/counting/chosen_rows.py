@@ -400,7 +400,7 @@ class RowChoice:
         return rows.filter(is_open)
 
     def _with_periods(self, rows: pl.DataFrame) -> pl.DataFrame:
-        """Return rows with their periods and counting steps."""
+        """Return rows with their periods, and the steps in whose bound they take up room."""
         windows = self.terms.windowing.windows
         period = period_of(
             pl.col("us"), self.terms.privacy_unit.rule.contribution_period, windows.timezone
@@ -409,7 +409,7 @@ class RowChoice:
         if not windows.n_revisions:  # a revised window keeps its late rows within its own bound
             step_of_bound = counting_step(pl.col("window"), self.released)
         return rows.with_columns(
-            period=period, counting_step=step_of_bound, replaced=pl.lit(0, pl.Int64)
+            period=period, step_of_bound=step_of_bound, replaced=pl.lit(0, pl.Int64)
         )
 
     def _is_past(self, first_period: int, released: int) -> pl.Expr:

@@ -6,8 +6,8 @@ name of the group, value, and digest of the id. So the choice depends on the uni
 and on the runs that brought them: with or without the unit, the same rows of all others count.
 
 Rows are frames with the columns ``user`` (a digest), ``period``, ``us`` (time), ``window`` (its
-number), ``group`` (its place), ``total`` (value), ``counting_step`` (the step that counts the row),
-and perhaps ``id``.
+number), ``group`` (its place), ``total`` (value), ``step_of_bound`` (the step that counts the row;
+of revised windows, the window), and perhaps ``id``.
 """
 
 from __future__ import annotations
@@ -306,7 +306,7 @@ def _first_of_unit(candidates: pl.DataFrame, privacy_unit: User | DistinctUser) 
         # Noise hides so many rows in one step, so a late row takes up room of the step that counts
         # it.
         candidates = _first(
-            candidates, (*UNIT_COLUMNS, "counting_step"), privacy_unit.max_contributions_per_window
+            candidates, (*UNIT_COLUMNS, "step_of_bound"), privacy_unit.max_contributions_per_window
         )
     return _first(candidates, UNIT_COLUMNS, privacy_unit.max_contributions)
 

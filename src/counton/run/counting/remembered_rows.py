@@ -43,7 +43,7 @@ CLOSED = "closed"
 #: released steps.
 PAST = "past"
 _EARLIEST = -(2**62)  # no period or day is earlier
-_FACTS = ("window", "group", "total", "counting_step", "replaced")
+_FACTS = ("window", "group", "total", "step_of_bound", "replaced")
 _USERS = {"user": pl.UInt64, "period": pl.Int64, **dict.fromkeys(_FACTS, pl.Int64)}
 _IDS = {"id": pl.UInt64, "day": pl.Int64}
 _REFUSED = {"bucket": pl.UInt64, "last_period": pl.Int64}
@@ -95,7 +95,7 @@ def kept_columns(terms: StreamTerms) -> Sequence[str]:
     """Return the names of what is kept with the digest of a user, in the order of the state."""
     columns = ["window", "group", "total"]
     if terms.privacy_unit.rule.max_contributions_per_window is not None:
-        columns.append("counting_step")
+        columns.append("step_of_bound")
     if terms.max_corrections:
         columns.append("replaced")
     return columns
