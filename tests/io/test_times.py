@@ -31,7 +31,7 @@ HOUR = 3_600_000_000
 
 def test_showing_an_array_loads_numpy_into_polars() -> None:
     """It would fail where both meet their first array at the same moment."""
-    said = "from counton.io.row_assignment import _show_an_array; _show_an_array(); "
+    said = "from counton.io.row_assignment import _load_numpy_in_polars; _load_numpy_in_polars(); "
     said += "import polars.series.series as s; print('ndarray' in vars(s.np))"
     done = subprocess.run([sys.executable, "-c", said], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["True"]

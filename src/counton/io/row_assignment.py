@@ -244,7 +244,7 @@ def assign_rows(
 
 
 @cache
-def _show_an_array() -> None:
+def _load_numpy_in_polars() -> None:
     """Let polars load numpy now, on a single thread: two of its threads at once would fail."""
     pl.Series(np.zeros(1, np.int64))
 
@@ -275,7 +275,7 @@ def assign_part(
     raw_labels: bool = False,
 ) -> pl.LazyFrame:
     """Assign the rows of one part, with the columns of `assign_rows`."""
-    _show_an_array()
+    _load_numpy_in_polars()
     read = _read_columns(input_part, mapping)
     frame = read.frame
     us = _time_column(read, mapping)
@@ -316,7 +316,7 @@ def stored_times_and_groups(input_part: InputPart, mapping: RowMapping) -> Plain
         None unless each stored time is one moment, and later ones are larger: of texts, of local
         times whose clocks may change, and of lines that cannot be read.
     """
-    _show_an_array()
+    _load_numpy_in_polars()
     read = _read_columns(input_part, mapping)
     name = mapping.columns.time
     if not name or read.kinds or input_part.unread or name in read.roles.values():
