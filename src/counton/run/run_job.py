@@ -142,7 +142,10 @@ class RunResult:
             return read_release(reader, self.spec, display=shown, level=level)
 
     def close(self) -> None:
-        """Do nothing: the run has closed its state."""
+        """Do nothing, since the run has closed its state.
+
+        A program may use a result in ``with``, as it uses a `Stream`.
+        """
 
     def __enter__(self) -> Self:
         return self
@@ -171,8 +174,8 @@ def run(
         key: the key itself, in place of where the job says it is.
         approve: function that is told the specification of the stream before rows are read; an
             error that it raises ends the run.
-        before_commit: function that is called before anything is written; an error that it raises
-            ends the run.
+        before_commit: function that is called before anything is committed, although the file of
+            bad rows may be written by then; an error that it raises ends the run.
 
     Raises:
         InvalidInputError: the job or a row cannot be taken; nothing was released.
@@ -245,14 +248,17 @@ def decide(prepared: PreparedRun, rows_read: ReadRows) -> EndedWindows:
         now=prepared.now,
         is_new_stream=prepared.begins_stream,
     )
+    # This precedes all refusals of missing rows: else it would depend on the rows whether a run
+    # that allows empty windows releases.
     if options.allow_empty_windows:
         return clock.ended_windows(allows_missing_rows=True)
-    # Whether a row lies in a window must not decide whether a first run releases that allows
-    # empty windows.
     has_windows = not isinstance(prepared.spec.terms.windowing, SingleTable)
-    may_release = prepared.begins_stream and has_windows
-    if may_release and clock.ended_windows(allows_missing_rows=True).last:
-        refuse_no_row_within(rows_read.sums, windows)
+    if prepared.begins_stream and has_windows:
+        # A wrong option leaves all windows empty. So its refusal precedes that of empty windows. A
+        # run that releases no window is not refused.
+        would_release = clock.ended_windows(allows_missing_rows=True).last > 0
+        if would_release:
+            refuse_no_row_within(rows_read.sums, windows)
     ended = clock.ended_windows(allows_missing_rows=False)
     if options.input.lookback is not None:
         due = range(released + 1, ended.last + 1)

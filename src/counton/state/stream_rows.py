@@ -210,6 +210,8 @@ def insert_stream(
     unit = ledger_rows.unit_name_in_ledger(design.contribution.unit, options, window)
     spend = LedgerEntry(name, design.guarantee, unit, design.contribution.relation)
     ledger_rows.record_spend(connection, spend)
+    # `state/schema.py` says what the columns hold: the terms are the design, the details are the
+    # public facts.
     stored = {
         "name": name,
         "terms": design.text,

@@ -29,9 +29,15 @@ from counton.state.stream_reader import ObservedBlock
 
 @dataclass(frozen=True, repr=False)
 class NoSteps:
-    """What such a run releases and keeps: nothing, but for public facts of its job.
+    """What a run commits that releases no step and counts no row; of other runs, `PlannedSteps`.
 
-    Its attributes are those of `PlannedSteps` that a run asks for.
+    The last part of a run takes either of them, so both have these attributes and `transactions`.
+    Only public facts that the job has changed are written.
+
+    Attributes:
+        span: the steps, of which none is new.
+        counts: what the operator is told: nothing.
+        changes_anything: whether the run releases or keeps rows: never.
     """
 
     span: Span
