@@ -18,7 +18,7 @@ OTHERS = {
     ("strategies/participation.py", "l2_squared * pattern.l1**2"),
     ("strategies/participation.py", "l2_squared * changes**2"),
     ("strategies/participation.py", "l2_squared * pattern.total**2"),
-    ("continual/node_distribution.py", "l2_squared * steps**2"),
+    ("continual/sensitivity.py", "l2_squared * steps**2"),
     ("privacy/gaussian.py", "l2_squared * sigma**2"),
     ("privacy/gaussian.py", "**2 * tau_squared"),
 }

@@ -216,6 +216,19 @@ def test_late_row_of_snapshot_drops_no_counted_row(
     assert released == [0, 1, 2]
 
 
+def test_counted_row_of_a_late_rows_window_leaves_room_to_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A row that its own window excludes takes no room of the step that counts late rows."""
+    monkeypatch.setattr(RowBuffer, "least", 0)
+    weekly = {"append": True, "max_contributions": 7, "max_contributions_per_window": 1}
+    state = tmp_path / "s.db"
+    run_until(3, [row(1, "ann"), row(2, "bob")], state, **weekly)
+    late_again = {**row(1, "ann"), "at": "2024-03-01T10:00"}
+    released, _ = run_until(4, [late_again, row(2, "ann")], state, **weekly)
+    assert released == [1, 2, 3]
+
+
 def test_row_of_later_window_is_not_reported_as_beyond_bound(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

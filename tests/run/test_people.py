@@ -313,6 +313,23 @@ def test_late_windows_of_period_keep_rows_of_busy_user(append: bool, tmp_path: P
     assert [a for a, _ in spread] == [2, 4, 6, 8]
 
 
+def test_row_beyond_limit_of_its_window_never_counts_as_late_row(tmp_path: Path) -> None:
+    options = {**DAYS, "max_contributions": 7, "contribution_period": "1w"}
+    first_day = [*FLOOD, *BOB]
+    second_day = [at("02T10:00", "a", "cid")]
+    third_day = [at("03T10:00", "a", "cid")]
+    late = [at("02T11:00", "a", "bob")]
+    released, _ = totals(
+        tmp_path,
+        {**options, "max_contributions_per_window": 1},
+        ("03-02", first_day),
+        ("03-03", [*first_day, *second_day]),
+        ("03-04", [*first_day, *second_day, *late, *third_day]),
+    )
+    # The late row is the first one of its user's day, so it counts.
+    assert released == [[2, 0], [3, 0], [5, 0]]
+
+
 @pytest.mark.parametrize("append", [False, True], ids=["all events", "new events"])
 def test_late_rows_share_slots_of_next_window(append: bool, tmp_path: Path) -> None:
     """In several runs that release nothing they find the room that the ones before left."""

@@ -302,12 +302,14 @@ def _first_of_unit(candidates: pl.DataFrame, privacy_unit: User | DistinctUser) 
         # It says who counts in a window, so a late row belongs to its own window. No noise depends
         # on it: a user's rows may count in any steps.
         candidates = _first(candidates, (*UNIT_COLUMNS, "window", "group"), 1)
-    if privacy_unit.max_contributions_per_window is not None:
+    most_a_window = privacy_unit.max_contributions_per_window
+    if most_a_window is not None:
+        # A row beyond the bound of its own window never counts. Otherwise, an input that repeats
+        # this row later would count it as a late row.
+        candidates = _first(candidates, (*UNIT_COLUMNS, "window"), most_a_window)
         # Noise hides so many rows in one step, so a late row takes up room of the step that counts
         # it.
-        candidates = _first(
-            candidates, (*UNIT_COLUMNS, "step_of_bound"), privacy_unit.max_contributions_per_window
-        )
+        candidates = _first(candidates, (*UNIT_COLUMNS, "step_of_bound"), most_a_window)
     return _first(candidates, UNIT_COLUMNS, privacy_unit.max_contributions)
 
 

@@ -118,7 +118,7 @@ def _can_drop_early(prepared: PreparedRun) -> bool:
     """Return whether rows beyond their users' bounds can be dropped while others are read.
 
     Of a user's new rows the first ones count. Counted rows take up room, so that fewer of them
-    count, but no others. There are four exceptions.
+    count, but no others. There are five exceptions.
     """
     spec = prepared.spec
     has_counted_rows = prepared.state.saved is not None
@@ -135,4 +135,15 @@ def _can_drop_early(prepared: PreparedRun) -> bool:
     has_counted_groups = (
         has_counted_rows and spec.terms.privacy_unit.rule.max_contributions_per_group is not None
     )
-    return not (has_ids or repeats_counted_rows or leaves_later_windows or has_counted_groups)
+    # A counted row may exclude a late row of its own window, and leave room in the step that counts
+    # late rows to another one.
+    has_counted_windows = (
+        has_counted_rows and spec.terms.privacy_unit.rule.max_contributions_per_window is not None
+    )
+    return not (
+        has_ids
+        or repeats_counted_rows
+        or leaves_later_windows
+        or has_counted_groups
+        or has_counted_windows
+    )
