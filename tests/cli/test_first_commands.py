@@ -135,11 +135,17 @@ def test_later_command_finds_default_state(loans: Workplace) -> None:
     assert "kept beside" not in other.out
 
 
-def test_file_of_bad_rows_is_named_as_secret(loans: Workplace) -> None:
+@pytest.mark.parametrize("is_written", [False, True])
+def test_file_of_bad_rows_is_named_as_secret(loans: Workplace, is_written: bool) -> None:
+    """Nobody looks for a file that does not exist."""
+    if is_written:
+        with (loans.folder / "loans.csv").open("a") as file:
+            file.write("soon\n")
     first = loans.plain("release", "count", "loans.csv", *NEW, "--bad-rows", "quarantine:bad.csv")
+    assert (loans.folder / "bad.csv").exists() == is_written
+    which = "the rows that are set aside" if is_written else "if rows cannot be read"
     assert (
-        "Keep secret: loans.counton.db, loans.counton.db.key and bad.csv (the rows that are set "
-        "aside). "
+        f"Keep secret: loans.counton.db, loans.counton.db.key and bad.csv ({which}). "
     ) in " ".join(first.out.split())
 
 

@@ -464,6 +464,14 @@ def test_init_names_columns_with_thousands_separators(
     assert "3424" not in (loans / "nightly.toml").read_text()
 
 
+def test_init_shows_a_count_without_decimals(init: Callable[..., Result], loans: Path) -> None:
+    """A count with decimals would be set aside."""
+    (loans / "panel.csv").write_text(PANEL)
+    done = init("panel.csv", "--count-column", "income")
+    assert done.code == 0, done.err
+    assert "Write numbers without thousands separators, as in 3424\n" in done.err
+
+
 @pytest.mark.parametrize(
     ("text", "decimal", "number"),
     [

@@ -102,7 +102,7 @@ def test_run_of_job_file_allows_empty_windows(place: Workplace) -> None:
     file.write_text('[jobs.count]\nevents = "e.csv"\nstate = "state.db"\n')
     quiet = ("run", str(file), "--until", "2013-01-01T16:00")
     said = place.plain(*quiet).refused()
-    assert "would release 15 windows, but the newest row is of " in said
+    assert "would release 15 windows, but the newest readable row is of " in said
     assert 'until = "latest-event"' in said
     assert "or a larger max-empty-windows of the job file" in said
     assert "max-empty-windows = 2" not in said  # a job file would keep when the newest event was

@@ -68,7 +68,7 @@ def test_outputs_have_times_of_stream_timezone(berlin: Workplace) -> None:
         ("--windows 40 --until 2924-03-01", "lies in the future"),
         (
             "--windows 40 --until 2024-04-08",
-            "would release 38 windows, but the newest row is of 2024-03-08 23:30+01:00",
+            "would release 38 windows, but the newest readable row is of 2024-03-08 23:30+01:00",
         ),
     ],
 )

@@ -81,13 +81,15 @@ def test_refusal_without_until_says_so(folder: Path) -> None:
 def test_window_of_latest_event_counts_as_empty_window(folder: Path) -> None:
     """Comments of job files and the refusal say so."""
     count = JOBS["count"]
-    with pytest.raises(InvalidInputError, match=r"3 windows, but the newest row is of 2024-03-02"):
+    with pytest.raises(
+        InvalidInputError, match=r"3 windows, but the newest readable row is of 2024-03-02"
+    ):
         count(folder, **NEW, until="2024-03-04", max_empty_windows=0)
     with pytest.raises(InvalidInputError) as refused:
         count(folder, **NEW, until="2024-03-06", max_empty_windows=2)
     assert re.split(r"\. (?=[A-Z0-9])", str(refused.value)) == [
-        "until=2024-03-06T00:00:00+00:00 would release 5 windows, but the newest row is of "
-        "2024-03-02 10:00+00:00",
+        "until=2024-03-06T00:00:00+00:00 would release 5 windows, but the newest readable row is "
+        "of 2024-03-02 10:00+00:00",
         "3 March to 5 March 2024 would have no row",
         "Add missing files, or give until=2024-03-03 (complete file) or until=latest-event "
         "(older data)",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -204,10 +205,13 @@ def _print_facts(
             "rows, remove them from the file; otherwise they are counted as well"
         )
     for column, text in facts.thousands:
+        plain = NumberText.of(text).plain
+        if column == job.count_column:
+            plain = re.split("[.,]", plain)[0]  # a count is a whole number
         console.write_line(
             f"{CONFIDENTIAL}: column {column!r} has thousands separators, as in {text}. Such a "
             "number cannot be read, except whole counts with points, as in 2.592, if decimal is "
-            f'",". Write numbers without thousands separators, as in {NumberText.of(text).plain}'
+            f'",". Write numbers without thousands separators, as in {plain}'
         )
     for column, text, number in facts.like_missing[:_SHOWN_COLUMNS]:
         console.write_line(

@@ -275,7 +275,8 @@ def _secret_files(job: Job, state: str) -> list[str]:
         files.append(f"{state}.key")
     quarantine = parse_policies(job).quarantine
     if quarantine is not None:
-        files.append(f"{shlex.quote(str(quarantine))} (the rows that are set aside)")
+        which = "the rows that are set aside" if quarantine.exists() else "if rows cannot be read"
+        files.append(f"{shlex.quote(str(quarantine))} ({which})")
     return files
 
 

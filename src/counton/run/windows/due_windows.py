@@ -248,7 +248,7 @@ class ReleaseClock:
         newest = self.times.newest_within
         if newest is None:
             return "there is no row"
-        return f"the newest row is of {self.windows.to_the_minute(newest)}"
+        return f"the newest readable row is of {self.windows.to_the_minute(newest)}"
 
     def _empty_windows_in_words(self, ended: int) -> str:
         """Return a sentence that names the windows without a row, or nothing if there are none."""
