@@ -20,17 +20,20 @@ def differing_rows_note(result: RunResult) -> str | None:
     Rows that differ, but add up to the same sums, are not noticed.
     """
     counts = result.confidential_counts().input
-    differs_otherwise = counts.changed or number_missing(result)
-    differs = differs_otherwise or counts.late_uncounted
+    differs = counts.changed or number_missing(result) or counts.late_uncounted
     if result.after > result.before or not (differs and result.options.input.repeats_rows):
         return None
     windows = result.spec.terms.windowing.windows
-    remedy = "To release these rows, begin a new stream with another name"
+    has_new_rows = bool(counts.choice.new_past) or any(window.added for window in counts.changed)
+    is_last = result.after >= windows.steps
+    remedy = ""
     if windows.n_revisions:
-        remedy = "The next release uses this input for windows that are still open"
-    elif not differs_otherwise and result.after < windows.steps:
-        remedy = "The next release counts the late rows"
+        remedy = ". The next release uses this input for windows that are still open"
+    elif has_new_rows or (counts.late_uncounted and is_last):
+        remedy = ". To release these rows, begin a new stream with another name"
+    elif counts.late_uncounted:
+        remedy = ". The next release counts the late rows"
     return (
         f"the input differs from the rows that stream {result.name!r} has counted, and no new "
-        f"window was due. The numbers shown are those of the last release. {remedy}"
+        f"window was due. The numbers shown are those of the last release{remedy}"
     )
