@@ -133,7 +133,10 @@ def test_rows_too_late_for_their_users_period_are_reported(place: Workplace, lat
         )
     )
     late = ["2024-01-01T10:00,bob", "2024-01-02T10:00,bob", "2024-01-01T11:00,ann"]
-    told = "new rows from over 35 days before the last released day, not counted"
+    told = (
+        "new rows from over 35 days before the end of the last day that earlier runs released, "
+        "not counted"
+    )
     if lateness:
         told = "new rows of windows that were final, not counted"
     for rows, until, number in (
@@ -154,7 +157,10 @@ def test_rows_that_an_input_lacked_for_a_night_are_not_new(place: Workplace) -> 
     (place.folder / "nightly.toml").write_text(
         JOB.replace("start = 2024-03-01", "start = 2024-01-01")
     )
-    told = "new rows from over 35 days before the last released day, not counted"
+    told = (
+        "new rows from over 35 days before the end of the last day that earlier runs released, "
+        "not counted"
+    )
     late = ["2024-01-02T10:00,bob", "2024-01-02T11:00,bob"]
     for rows, until, number in (
         (days_of_ann(50), "2024-02-20", None),
@@ -223,3 +229,21 @@ def test_share_in_time_excludes_rows_too_old_to_count(place: Workplace, job_file
     assert "of 3 new rows within their user's limit that may count, 1 (33.33%) was in time" in said
     assert "With release-delay 2d, all of these would have been in time." in said
     assert "time. 3 rows too old to count are not among these." in said
+
+
+def test_missing_rows_are_those_of_the_remembered_days(place: Workplace) -> None:
+    """Digests of older rows are deleted, so nobody can tell how many of them are missing."""
+    job_file = place.folder / "nightly.toml"
+    job_file.write_text(JOB.replace("start = 2024-03-01", "start = 2024-01-01"))
+    events = place.folder / "e.csv"
+
+    def told(rows: list[str]) -> str:
+        events.write_text("\n".join(["time,who", *rows]) + "\n")
+        return place.plain("run", str(job_file), "--until", "2024-02-25").fine().err
+
+    told(days_of_ann(55))
+    missing = told(days_of_ann(55)[-1:])
+    line = "rows of the last 35 days that were counted before and are missing now, still counted"
+    assert f"confidential: job visits: {line}: 34\n" in missing
+    assert "The numbers shown are those of the last release\n" in missing
+    assert "begin a new stream" not in missing  # no row is new

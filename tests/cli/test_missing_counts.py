@@ -78,3 +78,68 @@ def test_changed_count_is_reported_as_net_of_each_group(place: Workplace) -> Non
     job_file.write_text(JOB.replace("2024-01-29", "2024-02-05") + "max-empty-windows = 1\n")
     done = place.plain("run", str(job_file)).fine()
     assert "10,089 visits, previously 2,400 (7,689 added, 0 missing, net in each group)" in done.err
+
+
+@pytest.mark.parametrize("options", [(), ("--dry-run",)])
+def test_listed_group_without_any_row_is_named(place: Workplace, options: tuple[str, ...]) -> None:
+    """A count of 0 is a row. No count needs to be missing."""
+    job_file = place.folder / "nightly.toml"
+    (place.folder / "e.csv").write_text(COUNTS.replace(",\n", ",0\n"))
+    job_file.write_text(JOB)
+    done = place.plain("run", str(job_file), *options).fine()
+    note = "listed groups without any row: 1 ('new'). Their numbers are only noise"
+    assert f"confidential: job gates: {note}" in done.err.splitlines()
+    assert "listed groups" not in done.out
+    if not options:
+        assert "listed groups" not in place.plain("run", str(job_file)).fine().err
+
+
+EVENTS = "at\n" + "".join(f"2024-01-{day:02d}T09:00\n" for day in (1, 2, 5, 6, 8))
+EVENTS_JOB = """
+[jobs.gates]
+state = "g.db"
+events = "e.csv"
+time = "at"
+every = "1d"
+start = "2024-01-01"
+windows = 52
+until = "2024-01-09"
+privacy-unit = "visit"
+series = "per-window"
+epsilon = 1
+"""
+
+
+@pytest.mark.parametrize("options", [(), ("--dry-run",)])
+@pytest.mark.parametrize(
+    ("most", "note"),
+    [
+        (0, "windows without any row: 3 (3 January to 4 January 2024; 7 January 2024)"),
+        (1, "windows without any row: 2 (3 January to 4 January 2024)"),
+        (2, None),
+    ],
+)
+@pytest.mark.parametrize("source", ["", "append = true\n"])
+def test_empty_windows_before_newest_row_are_named(
+    place: Workplace, options: tuple[str, ...], most: int, note: str | None, source: str
+) -> None:
+    """They stop no run. As many windows in a row as ``max-empty-windows`` are usual."""
+    (place.folder / "e.csv").write_text(EVENTS)
+    job_file = place.folder / "nightly.toml"
+    job_file.write_text(f"{EVENTS_JOB}max-empty-windows = {most}\n{source}")
+    done = place.plain("run", str(job_file), *options).fine()
+    remedy = "If rows are missing, readers must be told"
+    expected = [] if note is None else [f"confidential: job gates: {note}. {remedy}"]
+    assert [line for line in done.err.splitlines() if "without any row" in line] == expected
+    assert "without any row" not in done.out
+
+
+def test_window_whose_row_an_earlier_run_read_is_not_named(place: Workplace) -> None:
+    """A file of new rows does not repeat them."""
+    job_file = place.folder / "nightly.toml"
+    for days, until in (((1, 2, 3, 4), "2024-01-02"), ((5,), "2024-01-06")):
+        rows = "".join(f"2024-01-{day:02d}T09:00\n" for day in days)
+        (place.folder / "e.csv").write_text(f"at\n{rows}")
+        job = EVENTS_JOB.replace("2024-01-09", until)
+        job_file.write_text(f"{job}max-empty-windows = 0\nappend = true\n")
+        assert "without any row" not in place.plain("run", str(job_file)).fine().err

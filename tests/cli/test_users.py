@@ -341,7 +341,10 @@ def test_rows_already_counted_are_not_reported_as_dropped(place: Workplace) -> N
         done = place.plain("release", "count", str(file), *new, *kept).fine()
         new = []
     told = " ".join(done.err.split())
-    assert "rows from over 35 days before the last released day, or of an erased period" in told
+    assert (
+        "rows from over 35 days before the end of the last day that earlier runs released, or of "
+        "an erased period"
+    ) in told
     assert "(earlier runs may have counted them): 10" in told
     assert "not counted: 10" not in told
     shown = re.search(r"March 2013 +(\d+)", done.out)

@@ -32,11 +32,11 @@ ROOT = Path(__file__).parents[2]
 MIB = 2**20
 WORDS: dict[float, str] = {5: "five seconds", 10: "ten seconds", 600: "ten minutes"}
 LIMITS: list[tuple[str, str, Any]] = [
-    ("concepts/late-data", "ended more than {} days before the last released window", LATE_DAYS),
+    ("concepts/late-data", "ended at least {} days before the end of the last window", LATE_DAYS),
     ("guides/bad-rows", "they count once, for {} days", LATE_DAYS),
-    ("getting-started/ten-minutes", "more than {} days before the last released day", LATE_DAYS),
+    ("getting-started/ten-minutes", "more than {} days before the end of the last day", LATE_DAYS),
     ("guides/bad-rows", "remembers an id for {} days after the day", LATE_DAYS),
-    ("guides/bad-rows", "rows from more than {} days before the last released", LATE_DAYS),
+    ("guides/bad-rows", "rows from more than {} days before the end of the last window", LATE_DAYS),
     ("guides/bad-rows", "more than {:,} bad rows", error_policy.MOST),
     ("guides/bad-rows", "the default is {}.", terms.MAX_EMPTY_WINDOWS_OF_LOOKBACK),
     ("guides/bad-rows", "Without `lookback`, it is {},", terms.MAX_EMPTY_WINDOWS),
@@ -47,7 +47,11 @@ LIMITS: list[tuple[str, str, Any]] = [
     ("guides/erasure", "deleted automatically {} days after the end", LATE_DAYS),
     ("guides/erasure", "users into {:,} groups by a keyed digest", BUCKETS),
     ("guides/erasure", "too low by about {:.1%}.", 1 / BUCKETS),
-    ("guides/fill-in-a-job-file", "more than {} days older than the last released", LATE_DAYS),
+    (
+        "guides/fill-in-a-job-file",
+        "from more than {} days before the end of the last window",
+        LATE_DAYS,
+    ),
     ("guides/service", "accepts the new time after {},", WORDS[steady_clock.LASTING_SECONDS]),
     ("guides/service", "ahead by more than {},", WORDS[steady_clock._TOLERANCE_SECONDS]),
     ("guides/service", "another takes over within {}.", WORDS[lease.LEASE_SECONDS]),

@@ -28,7 +28,7 @@ from counton.cli.run_report import (
     empty_other_group_notes,
     held_back_notes,
     left_out_options_note,
-    missing_count_notes,
+    missing_row_notes,
     omitted_row_notes,
     unlisted_group_notes,
     user_notes,
@@ -127,7 +127,7 @@ def _print(
                 *held_back_notes(result.confidential_held_back(), names),
                 *omitted_row_notes(rows, result.confidential_beyond_limit()),
                 *unlisted_group_notes(rows, result.spec),
-                *missing_count_notes(result.confidential_cells_without_counts(), result.spec),
+                *missing_row_notes(result.confidential_without_rows(), result.spec),
                 *_empty_other_group_notes(result, rows),
                 *user_notes(rows, result.spec),
             ]

@@ -25,7 +25,7 @@ from counton.results.released_table import last_numbers
 from counton.results.subject_text import size_of_table
 from counton.results.systematic_errors import systematic_errors
 from counton.run.input_notes import differing_rows_note, number_missing
-from counton.run.rows.row_numbers import RowNumbers
+from counton.run.rows.row_numbers import RowNumbers, WithoutRows
 from counton.run.run_job import RowCounts, RunResult
 from counton.run.spec.changed_options import left_out_options
 from counton.run.spec.stream_spec import StreamSpec
@@ -249,7 +249,8 @@ def operator_notes(result: RunResult, newly_quarantined: int) -> list[str]:
         which_beyond=_which_beyond(result),
     )
     missing = RowsNote(
-        "rows that were counted before and are missing now, still counted",
+        f"rows{_remembered_days(result)} that were counted before and are missing now, still "
+        "counted",
         number_missing(result),
     )
     if result.is_single_table:
@@ -270,7 +271,7 @@ def operator_notes(result: RunResult, newly_quarantined: int) -> list[str]:
         notes += _changed_windows(result)
     if counts.rows.unlisted or counts.rows.in_other_group or counts.rows.without_group:
         notes += unlisted_group_notes(counts.rows, result.spec)
-    notes += missing_count_notes(counts.cells_without_counts, result.spec)
+    notes += missing_row_notes(counts.without_rows, result.spec)
     if not result.before and result.after:
         notes += empty_other_group_notes(counts.rows, result.spec)
     notes += user_notes(counts.rows, result.spec)
@@ -318,8 +319,9 @@ def _notes_of_windows(result: RunResult, of_rows: Sequence[RowsNote]) -> list[Ro
     start = windows.format_moment(windows.start) if before_start else ""
     end = windows.format_moment(windows.end) if counts.rows.after_last_window else ""
     after_final = (
-        f"rows from over {LATE_DAYS} days before the last released {windows.period or 'window'}, "
-        "or of an erased period, not counted now (earlier runs may have counted them)"
+        f"rows from over {LATE_DAYS} days before the end of the last {windows.period or 'window'} "
+        "that earlier runs released, or of an erased period, not counted now (earlier runs may "
+        "have counted them)"
     )
     if windows.n_revisions:
         after_final = (
@@ -363,9 +365,20 @@ def _late_in_closed_windows(result: RunResult) -> str:
     if windows.n_revisions:
         return "new rows of windows that were final, not counted"
     return (
-        f"new rows from over {LATE_DAYS} days before the last released "
-        f"{windows.period or 'window'}, not counted"
+        f"new rows from over {LATE_DAYS} days before the end of the last "
+        f"{windows.period or 'window'} that earlier runs released, not counted"
     )
+
+
+def _remembered_days(result: RunResult) -> str:
+    """Return of which days missing rows are noticed, in words; "" if of all days.
+
+    Digests of users are deleted after these days, so that older rows are unknown.
+    """
+    terms = result.spec.terms
+    if result.is_single_table or terms.privacy_unit.rule.contribution_period is None:
+        return ""
+    return f" of the last {terms.windowing.windows.remembered_days} days"
 
 
 def _when_counted(result: RunResult) -> str:
@@ -442,7 +455,41 @@ def _changed_windows(result: RunResult) -> list[str]:
     return lines
 
 
-def missing_count_notes(cells: Sequence[tuple[int, str | None]], spec: StreamSpec) -> list[str]:
+def missing_row_notes(without_rows: WithoutRows, spec: StreamSpec) -> list[str]:
+    """Return sentences on windows and groups that are only noise, because they have no rows.
+
+    Args:
+        without_rows: these windows and groups.
+        spec: the specification of the stream.
+    """
+    notes = _missing_count_notes(without_rows.cells, spec)
+    groups = without_rows.groups
+    if groups:
+        shown = [repr(group) for group in groups[:_MOST_CHANGED_WINDOWS]]
+        notes.append(
+            f"listed groups without any row: {len(groups):,} "
+            f"({', '.join(_with_number_of_rest(shown, len(groups)))}). Their numbers are only noise"
+        )
+    stretches = without_rows.windows
+    if stretches:
+        windows = spec.terms.windowing.windows
+        shown = [windows.span_text(stretch) for stretch in stretches[:_MOST_CHANGED_WINDOWS]]
+        number = sum(len(stretch) for stretch in stretches)
+        notes.append(
+            f"windows without any row: {number:,} "
+            f"({'; '.join(_with_number_of_rest(shown, len(stretches)))}). If rows are missing, "
+            "readers must be told"
+        )
+    return notes
+
+
+def _with_number_of_rest(shown: list[str], number: int) -> list[str]:
+    """Return the texts that are shown, and how many more there are."""
+    rest = number - len(shown)
+    return [*shown, f"{rest:,} more"] if rest else shown
+
+
+def _missing_count_notes(cells: Sequence[tuple[int, str | None]], spec: StreamSpec) -> list[str]:
     """Return a sentence on windows that are released as 0 because rows of counts lack values.
 
     Args:
@@ -456,8 +503,7 @@ def missing_count_notes(cells: Sequence[tuple[int, str | None]], spec: StreamSpe
         f"{'' if group is None else f'{group!r}, '}{windows.span_text(range(window, window + 1))}"
         for window, group in cells[:_MOST_CHANGED_WINDOWS]
     ]
-    if len(cells) > len(shown):
-        shown.append(f"{len(cells) - len(shown):,} more")
+    shown = _with_number_of_rest(shown, len(cells))
     of_group = "" if cells[0][1] is None else " of a group"
     return [
         f"{counted(len(cells), 'window')}{of_group} without a count, released as 0 with noise "

@@ -14,8 +14,8 @@ from counton.run.opened_state import OpenedState
 from counton.run.prepared_run import PreparedRun, prepare
 from counton.run.progress import Progress, no_progress
 from counton.run.rows.read_rows import read_rows
-from counton.run.rows.row_numbers import RowNumbers
-from counton.run.rows.window_sums import cells_without_counts
+from counton.run.rows.row_numbers import RowNumbers, WithoutRows
+from counton.run.rows.window_sums import find_without_rows
 from counton.run.run_job import decide, held_back_windows
 from counton.run.spec.stream_spec import StreamSpec
 from counton.run.windows.held_back import HeldBackWindows
@@ -36,7 +36,7 @@ class DryRun:
             whose counted rows only its writer reads.
         held_back: windows of the newest rows that a first run would not release, or None.
         column_names: names of the columns of the rows of a new stream; else none.
-        cells_without_counts: windows in which a group has no count, as in `RowCounts`.
+        without_rows: windows and groups without rows, as in `RowCounts`.
     """
 
     spec: StreamSpec
@@ -47,13 +47,13 @@ class DryRun:
     beyond_limit: Private[int] = field(repr=False)
     held_back: Private[HeldBackWindows | None] = field(repr=False)
     column_names: tuple[str, ...] = ()
-    cells_without_counts: Private[tuple[tuple[int, str | None], ...]] = field(
-        default_factory=lambda: Private(()), repr=False
+    without_rows: Private[WithoutRows] = field(
+        default_factory=lambda: Private(WithoutRows()), repr=False
     )
 
-    def confidential_cells_without_counts(self) -> tuple[tuple[int, str | None], ...]:
-        """Return windows in which a group has no count. Only for people who may see the rows."""
-        return reveal(self.cells_without_counts)
+    def confidential_without_rows(self) -> WithoutRows:
+        """Return windows and groups without rows. Only for people who may see the rows."""
+        return reveal(self.without_rows)
 
     def confidential_counts(self) -> RowNumbers:
         """Return the exact numbers of rows. Only for people who may see the rows."""
@@ -111,11 +111,13 @@ def dry_run(job: Job, progress: Progress = no_progress) -> DryRun:
             beyond_limit=Private(beyond_limit),
             held_back=Private(held_back_windows(prepared, rows_read, ended)),
             column_names=rows_read.column_names,
-            cells_without_counts=Private(
-                cells_without_counts(
+            without_rows=Private(
+                find_without_rows(
                     reveal(rows_read.sums),
                     prepared.spec,
+                    prepared.options,
                     range(state.released + 1, ended.last + 1),
+                    begins_stream=prepared.begins_stream,
                 )
             ),
         )

@@ -30,9 +30,9 @@ from counton.run.outputs.run_outputs import write_outputs
 from counton.run.prepared_run import PreparedRun, prepare
 from counton.run.progress import Progress, no_progress
 from counton.run.rows.read_rows import ReadRows, read_rows
-from counton.run.rows.row_numbers import RowNumbers
+from counton.run.rows.row_numbers import RowNumbers, WithoutRows
 from counton.run.rows.uncounted_files import refuse_counted_meanwhile
-from counton.run.rows.window_sums import cells_without_counts, refuse_no_row_within
+from counton.run.rows.window_sums import find_without_rows, refuse_no_row_within
 from counton.run.spec.stream_spec import StreamSpec
 from counton.run.spec.terms import OutputFiles, RunOptions, SingleTable
 from counton.run.windows.due_windows import EndedWindows, ReleaseClock, RowTimes
@@ -52,14 +52,14 @@ class RowCounts:
         rows: numbers of the rows that were read, and of those that were left out.
         input: what the rows tell besides, such as the number of late rows.
         empty_windows: number of released windows after the newest row.
-        cells_without_counts: new windows in which a group has no count (`cells_without_counts`).
+        without_rows: new windows, and groups, without rows (`find_without_rows`).
         held_back: windows of the newest rows that a first run does not release; None if none.
     """
 
     rows: RowNumbers
     input: OperatorCounts
     empty_windows: int
-    cells_without_counts: tuple[tuple[int, str | None], ...] = ()
+    without_rows: WithoutRows = field(default_factory=WithoutRows)
     held_back: HeldBackWindows | None = None
 
 
@@ -362,7 +362,13 @@ def commit(
         rows=numbers,
         input=steps.counts,
         empty_windows=_number_of_empty_windows(prepared, sums.times, steps),
-        cells_without_counts=cells_without_counts(sums, spec, steps.span.new_steps),
+        without_rows=find_without_rows(
+            sums,
+            spec,
+            prepared.options,
+            steps.span.new_steps,
+            begins_stream=prepared.begins_stream,
+        ),
         held_back=held_back_windows(prepared, rows_read, ended),
     )
     return Committed(stream, spec, Private(counts))

@@ -19,13 +19,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from counton.base.errors import InvalidInputError, param
 from counton.base.lengths import example_lookback
 from counton.base.wording import counted
 from counton.run.spec.terms import RunOptions
+from counton.run.windows.covered_windows import empty_stretches
 from counton.windowing.windows import Windows
 
 #: Largest number of periods, or of windows, that a message names.
@@ -57,24 +57,6 @@ class MissingRows:
 
     are_all: bool = False
     open_windows: Sequence[KeptRows] = ()
-
-
-def empty_stretches(covered: range, windows_with_rows: ArrayLike) -> list[range]:
-    """Return the stretches of consecutive windows without a row.
-
-    Args:
-        covered: windows of which an input holds all rows.
-        windows_with_rows: numbers of the windows that have a row.
-
-    >>> empty_stretches(range(1, 9), [2, 3, 6, 11])
-    [range(1, 2), range(4, 6), range(7, 9)]
-    """
-    every = np.arange(covered.start, covered.stop, dtype=np.int64)
-    empty: NDArray[np.int64] = np.setdiff1d(every, np.asarray(windows_with_rows, np.int64))
-    if not empty.size:
-        return []
-    breaks = np.flatnonzero(np.diff(empty) > 1) + 1
-    return [range(int(stretch[0]), int(stretch[-1]) + 1) for stretch in np.split(empty, breaks)]
 
 
 def refuse_holes(

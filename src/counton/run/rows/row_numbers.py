@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 
 @dataclass(frozen=True, repr=False)
@@ -34,3 +35,18 @@ class RowNumbers:
     without_group: int = 0
     unlisted_names: tuple[tuple[str, int], ...] = ()
     users_like_missing: tuple[tuple[str, int], ...] = ()
+
+
+class WithoutRows(NamedTuple):
+    """What a run releases without a row, so that it is only noise. Exact: for the operator.
+
+    Attributes:
+        cells: windows in which a group has no count, each with the name of the group; None: there
+            are no groups.
+        groups: listed groups of counts of which the input has no row.
+        windows: stretches of windows without a row, longer than ``max_empty_windows``.
+    """
+
+    cells: tuple[tuple[int, str | None], ...] = ()
+    groups: tuple[str, ...] = ()
+    windows: tuple[range, ...] = ()

@@ -13,9 +13,10 @@ from counton.base.errors import InvalidInputError, param
 from counton.base.exact import with_capital
 from counton.base.private import Private, reveal
 from counton.io.row_assignment import Columns
-from counton.run.rows.row_numbers import RowNumbers
+from counton.run.rows.row_numbers import RowNumbers, WithoutRows
 from counton.run.spec.stream_spec import StreamSpec
-from counton.run.spec.terms import Declared
+from counton.run.spec.terms import Declared, RunOptions
+from counton.run.windows.covered_windows import empty_stretches
 from counton.run.windows.due_windows import RowTimes
 from counton.windowing.lazy_polars import polars as pl
 from counton.windowing.windows import Windows
@@ -65,7 +66,50 @@ class WindowSums:
         return pl.DataFrame(columns, schema=dict.fromkeys(columns, pl.Int64))
 
 
-def cells_without_counts(
+def find_without_rows(
+    sums: WindowSums,
+    spec: StreamSpec,
+    options: RunOptions,
+    windows: range,
+    *,
+    begins_stream: bool,
+) -> WithoutRows:
+    """Return windows and groups without rows, which may be missing.
+
+    Args:
+        sums: the rows of the run, added up.
+        spec: the specification of the stream.
+        options: the options of the run.
+        windows: numbers of the windows that the run releases.
+        begins_stream: whether there was no earlier run.
+    """
+    cells = _cells_without_counts(sums, spec, windows)
+    # Files of new rows do not repeat rows that an earlier run has read.
+    has_all_rows = begins_stream or not spec.job.append
+    if not windows or not has_all_rows or not spec.terms.windowing.windows.is_recurring:
+        return WithoutRows(cells)
+    stretches = [
+        stretch
+        for stretch in empty_stretches(windows, sums.times.windows_with_rows)
+        if len(stretch) > options.max_empty_windows
+    ]
+    return WithoutRows(cells, _groups_without_rows(sums, spec), tuple(stretches))
+
+
+def _groups_without_rows(sums: WindowSums, spec: StreamSpec) -> tuple[str, ...]:
+    """Return listed groups of counts without a row, except for the group of all others."""
+    groups = spec.terms.groups
+    if spec.job.value_of("count_column") is None or not isinstance(groups, Declared):
+        return ()
+    if isinstance(sums.sums, KeptColumns):
+        cells_with_rows = sums.sums.cell[sums.sums.rows > 0]
+    else:
+        cells_with_rows = sums.frame.filter(pl.col("rows") > 0)["cell"].to_numpy()
+    present = set(cells_with_rows.tolist())
+    return tuple(name for cell, name in enumerate(groups.declared) if cell not in present)
+
+
+def _cells_without_counts(
     sums: WindowSums, spec: StreamSpec, windows: range
 ) -> tuple[tuple[int, str | None], ...]:
     """Return windows in which a group has no count, if rows of counts are left out. Exact.

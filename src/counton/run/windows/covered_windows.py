@@ -12,6 +12,9 @@ row alone in a window would wipe out the others. What an input covers follows fr
 
 from __future__ import annotations
 
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
 from counton.base.errors import InvalidInputError, param
 from counton.run.spec.terms import RunOptions
 from counton.run.windows.due_windows import EndedWindows
@@ -52,3 +55,21 @@ def covered_windows(
         f"{begin}. That window would be released without its rows. For this run alone, add the "
         f"rows from {begin} to {end}, and set {param('lookback', longer)}"
     )
+
+
+def empty_stretches(covered: range, windows_with_rows: ArrayLike) -> list[range]:
+    """Return the stretches of consecutive windows without a row.
+
+    Args:
+        covered: windows of which an input holds all rows.
+        windows_with_rows: numbers of the windows that have a row.
+
+    >>> empty_stretches(range(1, 9), [2, 3, 6, 11])
+    [range(1, 2), range(4, 6), range(7, 9)]
+    """
+    every = np.arange(covered.start, covered.stop, dtype=np.int64)
+    empty: NDArray[np.int64] = np.setdiff1d(every, np.asarray(windows_with_rows, np.int64))
+    if not empty.size:
+        return []
+    breaks = np.flatnonzero(np.diff(empty) > 1) + 1
+    return [range(int(stretch[0]), int(stretch[-1]) + 1) for stretch in np.split(empty, breaks)]
