@@ -9,7 +9,7 @@ import pytest
 from .conftest import Workplace
 
 #: A time of another zone: in Berlin it is one hour later in winter, two in summer.
-_ELSEWHERE = re.compile(r"[\d:.]+(\+00:00|Z\b)|\bUTC\b|T23:00|T22:00")
+_ELSEWHERE = re.compile(r"\d:\d\d[\d:.]*(\+00:00|Z\b)|\bUTC\b|T23:00|T22:00")
 
 
 @pytest.fixture
