@@ -30,7 +30,7 @@ def test_row_far_away_does_not_hide_missing_days(append: bool, far: str, tmp_pat
     """It switched off the guard, and 13 empty windows were released."""
     given = job(tmp_path, ["2024-03-01", far], append=append)
     with pytest.raises(
-        InvalidInputError, match=r"would release 1[34] windows, but the newest row is"
+        InvalidInputError, match=r"would release 1[34] windows, but the newest readable row is"
     ):
         run(given)
     assert not (tmp_path / "s.db").exists()
@@ -44,7 +44,7 @@ def test_row_of_future_does_not_hide_missing_days(tmp_path: Path) -> None:
     """Also in a stream without an end, where it lies in a window."""
     given = job(tmp_path, ["2024-03-01", "9999-12-31"], windows=None, expiring=True, epsilon=1)
     with pytest.raises(
-        InvalidInputError, match=r"would release 1[34] windows, but the newest row is"
+        InvalidInputError, match=r"would release 1[34] windows, but the newest readable row is"
     ):
         run(given)
 
