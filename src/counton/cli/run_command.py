@@ -156,11 +156,11 @@ def _parse_overrides(*, until: str | None, allow_empty_windows: bool) -> dict[st
     from counton.job.messages import parse_options
 
     options = {"allow_empty_windows": allow_empty_windows, "until": until}
-    stated = {name: value for name, value in options.items() if is_stated(value)}
-    if not stated:  # to build a model takes long
+    stated_options = {name: value for name, value in options.items() if is_stated(value)}
+    if not stated_options:  # to build a model takes long
         return {}
-    parsed: WindowOptions = parse_options(WindowOptions, stated)
-    return {name: parsed.value_of(name) for name in stated}
+    parsed: WindowOptions = parse_options(WindowOptions, stated_options)
+    return {name: parsed.value_of(name) for name in stated_options}
 
 
 def _override(job: Job, overrides: Mapping[str, object], *, is_begun: bool) -> Job:

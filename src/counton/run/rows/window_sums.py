@@ -105,7 +105,7 @@ def _groups_without_rows(sums: WindowSums, spec: StreamSpec) -> tuple[str, ...]:
         cells_with_rows = sums.sums.cell[sums.sums.rows > 0]
     else:
         cells_with_rows = sums.frame.filter(pl.col("rows") > 0)["cell"].to_numpy()
-    present = set(cells_with_rows.tolist())
+    present = set(np.unique(cells_with_rows).tolist())
     return tuple(name for cell, name in enumerate(groups.declared) if cell not in present)
 
 
@@ -135,8 +135,10 @@ def _cells_without_counts(
         return ()
     is_of_group = pl.col("cell").is_between(0, n_groups, closed="left")
     with_rows = sums.frame.filter(is_of_group & (pl.col("rows") > 0))
-    present = set(with_rows.select("window", "cell").iter_rows())
-    cells = sorted({cell for _, cell in present})
+    cells = with_rows["cell"].unique().sort().to_list()
+    # The input may have many windows that were released before.
+    is_released_now = pl.col("window").is_between(windows.start, windows.stop, closed="left")
+    present = set(with_rows.filter(is_released_now).select("window", "cell").iter_rows())
     return tuple(
         (window, None if names is None else names[cell])
         for window in windows
