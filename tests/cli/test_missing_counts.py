@@ -87,7 +87,7 @@ def test_listed_group_without_any_row_is_named(place: Workplace, options: tuple[
     (place.folder / "e.csv").write_text(COUNTS.replace(",\n", ",0\n"))
     job_file.write_text(JOB)
     done = place.plain("run", str(job_file), *options).fine()
-    note = "listed groups without any row: 1 ('new'). Their numbers are only noise"
+    note = "listed groups without any readable row: 1 ('new'). Their numbers are only noise"
     assert f"confidential: job gates: {note}" in done.err.splitlines()
     assert "listed groups" not in done.out
     if not options:
@@ -114,8 +114,8 @@ epsilon = 1
 @pytest.mark.parametrize(
     ("most", "note"),
     [
-        (0, "windows without any row: 3 (3 January to 4 January 2024; 7 January 2024)"),
-        (1, "windows without any row: 2 (3 January to 4 January 2024)"),
+        (0, "windows without any readable row: 3 (3 January to 4 January 2024; 7 January 2024)"),
+        (1, "windows without any readable row: 2 (3 January to 4 January 2024)"),
         (2, None),
     ],
 )
@@ -130,8 +130,10 @@ def test_empty_windows_before_newest_row_are_named(
     done = place.plain("run", str(job_file), *options).fine()
     remedy = "If rows are missing, readers must be told"
     expected = [] if note is None else [f"confidential: job gates: {note}. {remedy}"]
-    assert [line for line in done.err.splitlines() if "without any row" in line] == expected
-    assert "without any row" not in done.out
+    assert [
+        line for line in done.err.splitlines() if "without any readable row" in line
+    ] == expected
+    assert "without any readable row" not in done.out
 
 
 def test_window_whose_row_an_earlier_run_read_is_not_named(place: Workplace) -> None:
@@ -142,4 +144,4 @@ def test_window_whose_row_an_earlier_run_read_is_not_named(place: Workplace) -> 
         (place.folder / "e.csv").write_text(f"at\n{rows}")
         job = EVENTS_JOB.replace("2024-01-09", until)
         job_file.write_text(f"{job}max-empty-windows = 0\nappend = true\n")
-        assert "without any row" not in place.plain("run", str(job_file)).fine().err
+        assert "without any readable row" not in place.plain("run", str(job_file)).fine().err

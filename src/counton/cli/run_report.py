@@ -42,8 +42,8 @@ from counton.run.windows.held_back import HeldBackWindows
 from counton.statistics.catalogue import statistic_to_dict
 from counton.windowing.windows import ENDLESS
 
-#: Most windows of which the report says that they differ.
-_MOST_CHANGED_WINDOWS = 7
+#: Largest number of windows, or of groups, that a note names.
+_MOST_SHOWN = 7
 
 
 # --------------------------------------------------------------------------- lines for everybody
@@ -447,7 +447,7 @@ def _changed_windows(result: RunResult) -> list[str]:
         f"{counted(window.now, noun)}, previously {window.before:,} "
         f"({window.added:,} added, {window.missing:,} missing{net}); "
         f"window {'updated' if window.is_open else 'not updated, because it is final'}"
-        for window in reversed(changed[-_MOST_CHANGED_WINDOWS:])
+        for window in reversed(changed[-_MOST_SHOWN:])
     ]
     rest = len(changed) - len(lines)
     if rest > 0:
@@ -465,18 +465,18 @@ def missing_row_notes(without_rows: WithoutRows, spec: StreamSpec) -> list[str]:
     notes = _missing_count_notes(without_rows.cells, spec)
     groups = without_rows.groups
     if groups:
-        shown = [repr(group) for group in groups[:_MOST_CHANGED_WINDOWS]]
+        shown = [repr(group) for group in groups[:_MOST_SHOWN]]
         notes.append(
-            f"listed groups without any row: {len(groups):,} "
+            f"listed groups without any readable row: {len(groups):,} "
             f"({', '.join(_with_number_of_rest(shown, len(groups)))}). Their numbers are only noise"
         )
     stretches = without_rows.windows
     if stretches:
         windows = spec.terms.windowing.windows
-        shown = [windows.span_text(stretch) for stretch in stretches[:_MOST_CHANGED_WINDOWS]]
+        shown = [windows.span_text(stretch) for stretch in stretches[:_MOST_SHOWN]]
         number = sum(len(stretch) for stretch in stretches)
         notes.append(
-            f"windows without any row: {number:,} "
+            f"windows without any readable row: {number:,} "
             f"({'; '.join(_with_number_of_rest(shown, len(stretches)))}). If rows are missing, "
             "readers must be told"
         )
@@ -501,7 +501,7 @@ def _missing_count_notes(cells: Sequence[tuple[int, str | None]], spec: StreamSp
     windows = spec.terms.windowing.windows
     shown = [
         f"{'' if group is None else f'{group!r}, '}{windows.span_text(range(window, window + 1))}"
-        for window, group in cells[:_MOST_CHANGED_WINDOWS]
+        for window, group in cells[:_MOST_SHOWN]
     ]
     shown = _with_number_of_rest(shown, len(cells))
     of_group = "" if cells[0][1] is None else " of a group"
