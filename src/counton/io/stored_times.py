@@ -66,13 +66,15 @@ class _Pieces(NamedTuple):
         """Number of pieces of all windows."""
         return self.after - self.before - 1
 
-    def number(self, time: pl.Expr) -> pl.Expr:
-        """Return the number of the piece of each stored time.
+    def number(self, time: pl.Expr, watch: Callable[[int], None] | None) -> pl.Expr:
+        """Return the number of the piece of each stored time; ``watch`` hears of further rows.
 
         Valid times outside all windows share the numbers ``before`` and ``after``. Times before all
         valid ones have a number of their own, so that the newest of these is invalid, too.
         """
-        number = ((time - self.offset) // self.length).clip(self.before, self.after)
+        read = watched(time, watch)
+        since = read - self.offset if self.offset else read
+        number = (since // self.length).clip(self.before, self.after)
         return pl.when(time < self.first_time).then(self.before - 1).otherwise(number)
 
 
@@ -107,13 +109,12 @@ def assign_counted_rows(
         return None
     piece = row_number_name(mapping.columns.names)
     number = f"{piece} number"
-    stored = watched(time.to_physical().cast(pl.Int64), watch)
+    stored = time.to_physical().cast(pl.Int64)
     names = [name for name in mapping.columns.names if name != mapping.columns.time]
     rows = pl.concat([part.frame for part in plain])
     cells = collect(
         source,
-        rows.with_columns(stored.alias(piece))
-        .with_columns(pieces.number(pl.col(piece)).alias(piece))
+        rows.with_columns(pieces.number(stored, watch).alias(piece))
         .group_by(piece, *names)
         .agg(time.max(), pl.len().cast(pl.Int64).alias(number)),
     )
