@@ -7,7 +7,8 @@ that all periods add up to the same total. Users may count again in each period.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime, time, timedelta
+from datetime import date, datetime, time, timedelta
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -25,6 +26,9 @@ _MOST_UNITS = 999
 #: A day and ten years in microseconds.
 _DAY = 86_400_000_000
 _TEN_YEARS = 3653 * _DAY
+#: The day from which periods are counted, and the number of its month.
+_FIRST_DATE = date(1970, 1, 1)
+_FIRST_MONTH = 1970 * 12
 
 
 class Periods(NamedTuple):
@@ -167,6 +171,7 @@ class SplitWindow(NamedTuple):
     period_begin: int
 
 
+@lru_cache(maxsize=32)  # several checks of a job compare the same windows with the same period
 def first_split_window(windows: Windows, per: str) -> SplitWindow | None:
     """Return the first window of the next ten years in which a period of length ``per`` begins.
 
@@ -181,16 +186,15 @@ def first_split_window(windows: Windows, per: str) -> SplitWindow | None:
     last = int(
         windows.ends(range(1, 1 + min(windows.ended_by(first + _TEN_YEARS), windows.steps)))[-1]
     )
-    fixed_us = Length.of(per).fixed_us
-    if fixed_us is not None:
-        edges = np.arange(-(-first // fixed_us) * fixed_us, last, fixed_us)
+    length = Length.of(per)
+    if length.fixed_us is not None:
+        edges = np.arange(-(-first // length.fixed_us) * length.fixed_us, last, length.fixed_us)
     else:
-        midnight = datetime.combine(
-            windows.local(first).date(), time(), load_zone(windows.timezone)
-        )
+        first_date = windows.local(first).date()
+        midnight = datetime.combine(first_date, time(), load_zone(windows.timezone))
         days = Windows(midnight, "1d", (last - first) // _DAY + 3, windows.timezone)
         begins = days.starts(range(1, days.steps + 1))
-        numbers = _numbers(begins, per, windows.timezone)
+        numbers = _numbers_of_days(first_date, days.steps, length)
         edges = begins[1:][np.diff(numbers) != 0]
     inner = edges[(edges > first) & (edges < last)]
     window_begins = windows.ends(windows.step_of(inner) - 1)
@@ -214,6 +218,29 @@ def period_starts(windows: Windows, period: str | None, last: int) -> NDArray[np
     numbers = _numbers(windows.starts(range(1, last + 1)), period, windows.timezone)
     new = np.flatnonzero(np.diff(numbers, prepend=numbers[:1] - 1))
     return new[np.searchsorted(new, steps - 1, "right") - 1].astype(np.int64)
+
+
+def _numbers_of_days(first: date, days: int, length: Length) -> NDArray[np.int64]:
+    """Return the number of the period in which each of some consecutive days lies.
+
+    Periods have the numbers that `period_of` gives the first moments of these days. A zone may skip
+    a day; then the day after it has the same first moment.
+
+    Args:
+        first: the first day.
+        days: number of days.
+        length: length of a period, in days, weeks or months.
+
+    >>> _numbers_of_days(date(1970, 1, 4), 3, Length.of("1w")).tolist()
+    [0, 1, 1]
+    """
+    numbers = np.arange(days, dtype=np.int64) + (first - _FIRST_DATE).days
+    if length.unit == "mo":
+        months = numbers.astype("datetime64[D]").astype("datetime64[M]").astype(np.int64)
+        numbers = months + _FIRST_MONTH
+    elif length.unit == "w":
+        numbers = (numbers + 3) // 7  # 1970 began on a Thursday, weeks begin on Mondays
+    return numbers // length.number
 
 
 def _numbers(us: NDArray[np.int64], per: str, timezone: str) -> NDArray[np.int64]:
