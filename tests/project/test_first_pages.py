@@ -131,7 +131,7 @@ def test_page_states_cost_of_endless_streams() -> None:
     assert cost in page("concepts/choosing-epsilon")
 
 
-def test_ten_minutes_states_cost_of_a_week() -> None:
+def test_page_states_cost_of_a_week() -> None:
     daily: dict[str, Any] = {
         "time": "time", "every": "1d", "start": "2024-03-04", "windows": 520, "epsilon": 1,
         "series": "per-window", "user": "visitor", "max_contributions": 1,
@@ -145,6 +145,6 @@ def test_ten_minutes_states_cost_of_a_week() -> None:
         for options in ({}, week, {"every": "1w", "contribution_period": "1w"})
     ]
     of_day, of_week, weekly = (max(number.halfwidths) for number in margins)
-    text = page("getting-started/ten-minutes")
-    assert f"The margin of error is then ±{of_week:.0f} instead of ±{of_day:.0f}." in text
-    assert f"(`--every 1w` and a start on a Monday) keep ±{weekly:.0f} with" in text
+    text = page("guides/protect-users")
+    assert f"the margin of error is then ±{of_week:.0f} instead of ±{of_day:.0f}." in text
+    assert f'(`every = "1w"` and a `start` on a Monday) keep ±{weekly:.0f} with' in text

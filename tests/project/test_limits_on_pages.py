@@ -34,7 +34,6 @@ WORDS: dict[float, str] = {5: "five seconds", 10: "ten seconds", 600: "ten minut
 LIMITS: list[tuple[str, str, Any]] = [
     ("concepts/late-data", "ended at least {} days before the end of the last window", LATE_DAYS),
     ("guides/bad-rows", "they count once, for {} days", LATE_DAYS),
-    ("getting-started/ten-minutes", "more than {} days before the end of the last day", LATE_DAYS),
     ("guides/bad-rows", "remembers an id for {} days after the day", LATE_DAYS),
     ("guides/bad-rows", "rows from more than {} days before the end of the last window", LATE_DAYS),
     ("guides/bad-rows", "more than {:,} bad rows", error_policy.MOST),
