@@ -157,6 +157,17 @@ def test_thousands_separators_are_named_in_file_of_bad_rows(tmp_path: Path) -> N
     assert problems == [grouped, grouped, "a value that is not a finite number"]
 
 
+def test_message_names_decimal_sign_of_job_for_number_with_point(tmp_path: Path) -> None:
+    job = asked(tmp_path, rows_with(["12.0", "1"]), decimal=",", separator=";")
+    (tmp_path / "e.csv").write_text((tmp_path / "e.csv").read_text().replace(",", ";"))
+    words = (
+        r"row 1 of .* has a number with a decimal point in column 'value' \('12\.0'\); write a "
+        r"comma, as in 12,0 \(decimal=,\); if all numbers of the file have points, give decimal=\."
+    )
+    with pytest.raises(InvalidInputError, match=words):
+        run(job)
+
+
 @pytest.mark.parametrize(
     ("given", "words"),
     [

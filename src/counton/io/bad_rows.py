@@ -52,6 +52,9 @@ _FEW_SET_ASIDE = 10
 #: Matches a number with a decimal comma.
 _DECIMAL_COMMA = re.compile(r"\s*[+-]?\d+,\d+\s*")
 
+#: Matches a number with a decimal point.
+_DECIMAL_POINT = re.compile(r"\s*[+-]?\d*\.\d+\s*")
+
 #: Matches a number whose points may group thousands.
 _GROUPED_DIGITS = re.compile(r"\d{1,3}(\.\d{3})+")
 #: Matches a month or a quarter of a year, in which every moment is meant.
@@ -90,6 +93,11 @@ def _remedy_of_number(text: str, decimal_sign: str) -> str | None:
     >>> _remedy_of_number("3.424,66", ",")
     'write numbers without thousands separators, as in 3424,66'
     """
+    if _has_point_for_comma(text, decimal_sign):
+        return (
+            f"write a comma, as in {text.strip().replace('.', ',')} ({param('decimal', ',')}); if "
+            f"all numbers of the file have points, give {param('decimal', '.')}"
+        )
     number = NumberText.parse(text)
     remedy = None
     if number is not None:
@@ -100,6 +108,16 @@ def _remedy_of_number(text: str, decimal_sign: str) -> str | None:
         other = remedy or "write a finite number"
         return f"if the comma is the decimal sign, give {param('decimal', ',')}; else {other}"
     return remedy
+
+
+def _has_point_for_comma(text: str, decimal_sign: str) -> bool:
+    """Return whether a number has a decimal point, although the decimal sign is a comma.
+
+    >>> _has_point_for_comma("12.0", ","), _has_point_for_comma("3.424", ",")
+    (True, False)
+    """
+    is_point = _DECIMAL_POINT.fullmatch(text) is not None
+    return decimal_sign == "," and is_point and not has_thousands(text, decimal_sign)
 
 
 def _bad(input_part: InputPart, mapping: RowMapping) -> pl.LazyFrame:
@@ -167,8 +185,11 @@ def _words_of(problem: Problem, texts: Iterable[object], input_part: InputPart) 
     """Return a row's problem in words, from the texts of its values."""
     if problem == Problem.NOT_FINITE:
         sign = input_part.decimal_sign
-        if any(has_thousands(str(text), sign) for text in texts if text is not None):
+        numbers = [str(text) for text in texts if text is not None]
+        if any(has_thousands(number, sign) for number in numbers):
             return "a number with thousands separators"
+        if any(_has_point_for_comma(number, sign) for number in numbers):
+            return "a number with a decimal point"
     return problem.words
 
 
