@@ -187,9 +187,8 @@ def test_clock_put_back_is_noticed(
     [
         {"groups": None, "unlisted_groups": "discover", "delta": 1e-6, "epsilon": 1},
         {"user": "value", "max_contributions": 2},
-        {"missing_values": "drop"},
     ],
-    ids=["found groups", "users", "rows left out"],
+    ids=["found groups", "users"],
 )
 def test_input_that_does_more_than_add_up_is_not_kept(
     more: dict[str, Any], tmp_path: Path, key: Key
@@ -199,6 +198,26 @@ def test_input_that_does_more_than_add_up_is_not_kept(
     assert after == 2
     rows = rows_in(str(tmp_path / "s.db"), "SELECT kind FROM counton_marks WHERE kind = 'sums'")
     assert not rows
+
+
+@pytest.mark.parametrize("bad_row", ["yesterday,a,1", "2024-03-01T09:00,,1"])
+def test_file_of_bad_rows_is_written_by_each_run(bad_row: str, tmp_path: Path, key: Key) -> None:
+    (tmp_path / "visits.csv").write_text(f"{visits([(0.5, 'a', 1), (1.5, 'b', 2)])}{bad_row}\n")
+    aside = tmp_path / "bad.csv"
+    job = counting(tmp_path, "s.db", missing_values="drop", bad_rows=f"quarantine:{aside}")
+    before = outcome(job, key, START + timedelta(days=2))
+    content = aside.read_text()
+    aside.unlink()
+    assert outcome(job, key, START + timedelta(days=2, hours=1))[4:] == before[4:]
+    assert aside.read_text() == content
+
+
+def test_rows_that_were_left_out_are_refused_without_the_option(tmp_path: Path, key: Key) -> None:
+    (tmp_path / "visits.csv").write_text(visits([(0.5, "a", 1), (1.5, "", 2), (1.5, "b", 2)]))
+    now = START + timedelta(days=2)
+    outcome(counting(tmp_path, "s.db", missing_values="drop"), key, now)
+    with pytest.raises(InvalidInputError, match="no group"):
+        run(counting(tmp_path, "s.db", missing_values="fail"), key=key, now=now)
 
 
 def test_larger_sums_are_not_kept(
@@ -259,6 +278,8 @@ KINDS: dict[str, dict[str, Any]] = {
     "latest": {"until": "latest-event"},
     "careful": {"allow_empty_windows": False},
     "dropped": {"unlisted_groups": "drop", "groups": ["a"]},
+    "left out": {"missing_values": "drop"},
+    "set aside": {"missing_values": "drop", "bad_rows": "quarantine:bad.csv"},
 }
 
 
@@ -276,7 +297,10 @@ def test_history_with_kept_sums_equals_history_of_read_rows(
         return sums
 
     monkeypatch.setattr(read_rows, "find_sums", find_and_note)
+    monkeypatch.chdir(tmp_path)
     rows = some_rows(chance, 2, 30)
+    if kind == "left out":
+        rows.append((0.5, "", 1))
     day = 2
     events = [*EVENTS, *EVENTS]
     chance.shuffle(events)

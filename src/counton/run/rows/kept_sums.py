@@ -7,7 +7,8 @@ is refused, and what the operator is told. Nothing is kept if reading does more 
 
 - rows that count are chosen one by one, of users or by ids;
 - names of groups are found in the rows, or undeclared ones are listed;
-- bad rows are set aside or left out;
+- bad rows are set aside, or left out beside a file for those that are set aside, which each run
+  writes anew;
 - rows are no files: a data frame, a query, an inbox, or rows on a cluster.
 
 The sums are kept in a transaction that releases something, so a run without new windows writes
@@ -51,12 +52,12 @@ def may_keep(prepared: PreparedRun, source: Source) -> bool:
         and all(type(input_part) is EventFile for input_part in source.parts)
         and not spec.terms.chooses_rows
         and not spec.discovers_groups
-        and _are_bad_rows_refused(prepared.options.policies)
     )
 
 
-def _are_bad_rows_refused(policies: Policies) -> bool:
-    return policies.quarantine is None and policies.missing == "fail"
+def _writes_bad_rows(numbers: RowNumbers, policies: Policies) -> bool:
+    """Return whether a run with these rows writes the file of bad rows."""
+    return policies.quarantine is not None and bool(numbers.missing or numbers.quarantined)
 
 
 def find_sums(prepared: PreparedRun, source: Source) -> Private[WindowSums] | None:
@@ -99,6 +100,8 @@ class ReadSums:
         schema = dict.fromkeys(KeptColumns._fields, pl.Int64)
         if has_names or frame.height > MOST_SUMS or frame.schema != schema:
             return None
+        if _writes_bad_rows(sums.numbers, self.prepared.options.policies):
+            return None
         if not _are_past(sums, self.prepared.now):
             return None
         try:
@@ -119,10 +122,13 @@ def _are_past(sums: WindowSums, now: datetime) -> bool:
 
 def _digest(prepared: PreparedRun, source: Source) -> str:
     """Return a digest of the bytes of all files, and of how they are read."""
+    options = prepared.options
     how = {
         "versions": [version("counton"), version("polars")],
         "record": prepared.spec.public_facts()["record"],
-        "unlisted groups": prepared.options.unlisted_groups,
+        "unlisted groups": options.unlisted_groups,
+        "missing values": options.policies.missing,
+        "sets bad rows aside": options.policies.quarantine is not None,
         "files": [
             [file.digest(), file.kind, file.form, {**file.together}] for file in _files(source)
         ],
