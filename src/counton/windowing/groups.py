@@ -275,6 +275,9 @@ class GroupNames(Sequence[str]):
     def plus(self, *others: Sequence[str]) -> GroupNames:
         if not any(others):
             return self
+        together = [self, *others]
+        if sum(map(len, together)) <= _SHOWN:
+            return GroupNames([name for names in together for name in names])
         import polars as pl
 
         return GroupNames(pl.concat([self.column, *(GroupNames(other).column for other in others)]))

@@ -19,6 +19,7 @@ from counton.base.atomic_file import replace_output
 from counton.base.errors import CountonError, InvalidInputError, param
 from counton.base.exact import quote
 from counton.results.metadata_codec import ATTRS, TABLES, facts_in, facts_of
+from counton.results.plain_csv import plain_csv
 from counton.results.release import ChartWords, Release
 from counton.results.release_data import ReleaseData
 from counton.results.released_table import lazy_table
@@ -33,6 +34,8 @@ PICTURES = (".png", ".svg", ".pdf")
 PAGES = (".html",)
 #: Largest number of characters of a description in an Arrow schema.
 _MOST_IN_SCHEMA = 2**22
+#: Largest size in bytes of a table that is compared without polars: a larger one takes longer.
+_MOST_COMPARED = 2**20
 #: Pattern of a text that a spreadsheet takes for a formula, also after added apostrophes.
 _FORMULA = r"^'*[=+\-@\t\r\uFF1D\uFF0B\uFF0D\uFF20]"
 
@@ -230,8 +233,25 @@ def write_table(
 
     replace_output(path, write)
     if facts is not None and ending != ".parquet":
-        text = json.dumps(facts, indent=2, sort_keys=True) + "\n"
-        replace_output(description_path(path), lambda name: Path(name).write_text(text, "utf-8"))
+        _write_description(path, facts)
+
+
+def _write_description(path: Path, facts: Mapping[str, object]) -> None:
+    """Write the description beside a table, which has its guarantee."""
+    text = json.dumps(facts, indent=2, sort_keys=True) + "\n"
+    replace_output(description_path(path), lambda name: Path(name).write_text(text, "utf-8"))
+
+
+def _unchanged_csv(numbers: ReleaseData, path: Path) -> bytes | None:
+    """Return what a file contains if that is the table of a release; None if it may not be."""
+    try:
+        if path.stat().st_size > _MOST_COMPARED:
+            return None
+        content = path.read_bytes()
+    except OSError:  # there is no such file yet
+        return None
+    text = plain_csv(numbers)
+    return content if text is not None and text.encode() == content else None
 
 
 def _write_parquet(rows: pl.LazyFrame, name: str, metadata: Mapping[str, str]) -> None:
@@ -268,6 +288,9 @@ def write_release(numbers: ReleaseData, path: Path, **form: Unpack[ChartWords]) 
         write_page(numbers, path, **form)
     elif ending in PICTURES:
         draw_release(numbers, path, **form)
+    elif ending == ".csv" and (content := _unchanged_csv(numbers, path)) is not None:
+        replace_output(path, lambda name: Path(name).write_bytes(content))
+        _write_description(path, facts_of(numbers))
     else:
         write_table(lazy_table(numbers), path, facts_of(numbers))
 
