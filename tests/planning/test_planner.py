@@ -708,7 +708,7 @@ def test_least_squares_is_best_up_to_epsilon_2_without_comparison(steps: int) ->
     releases: tuple[ReleaseForm, ...] = ("totals", "both")
     for metric, release in itertools.product(metrics, releases):
         for epsilon, unit in itertools.product(("0.000001", "2"), (UNIT, replaced)):
-            request = planner.StreamRequest(
+            request = planner.RankingRequest(
                 horizon=steps,
                 guarantee=PureDP(epsilon),
                 metric=metric,
@@ -727,7 +727,7 @@ def test_least_squares_is_best_up_to_epsilon_2_without_comparison(steps: int) ->
 def test_normalised_root_is_best_on_long_streams_without_comparison(steps: int) -> None:
     metrics: tuple[Metric, ...] = ("mean", "max")
     for metric, rho in itertools.product(metrics, ("1e-12", "1e-6", "1")):
-        request = planner.StreamRequest(horizon=steps, guarantee=ZCDP(rho), metric=metric)
+        request = planner.RankingRequest(horizon=steps, guarantee=ZCDP(rho), metric=metric)
         alone, _ = planner.ranked_designs(replace(request, compare=False))
         every, _ = planner.ranked_designs(request)
         assert alone[0] == every[0]
@@ -738,7 +738,7 @@ def test_normalised_root_is_best_on_long_streams_without_comparison(steps: int) 
 
 @pytest.mark.parametrize("steps", [37, 1000])
 def test_normalised_root_is_compared_where_least_squares_is_better(steps: int) -> None:
-    request = planner.StreamRequest(horizon=steps, guarantee=ZCDP(1))
+    request = planner.RankingRequest(horizon=steps, guarantee=ZCDP(1))
     alone, _ = planner.ranked_designs(replace(request, compare=False))
     every, _ = planner.ranked_designs(request)
     assert alone[0] == every[0]
@@ -774,7 +774,7 @@ def test_one_release_of_whole_numbers_needs_no_comparison(metric: Metric) -> Non
     for size in ("0.001", "40"):
         for guarantee in (PureDP(size), ZCDP(size), ApproxDP(size, "1e-7")):
             for unit in (UNIT, several):
-                request = planner.StreamRequest(
+                request = planner.RankingRequest(
                     horizon=1, guarantee=guarantee, metric=metric, contribution=unit, simple=True
                 )
                 alone, _ = planner.ranked_designs(replace(request, compare=False))

@@ -14,7 +14,7 @@ import pytest
 RECIPE = Path(__file__).parents[2] / "recipes" / "send.py"
 
 
-class Counts:
+class CountingService:
     """A service that counts each batch once, by its id."""
 
     def __init__(self) -> None:
@@ -48,12 +48,12 @@ class Counts:
 
 
 @pytest.fixture
-def service() -> Counts:
-    return Counts()
+def service() -> CountingService:
+    return CountingService()
 
 
 @pytest.fixture
-def send(service: Counts, monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], int]:
+def send(service: CountingService, monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], int]:
     real = httpx.Client
     monkeypatch.setattr(
         httpx, "Client", lambda **given: real(transport=httpx.MockTransport(service), **given)
@@ -70,7 +70,7 @@ def write(file: Path, numbers: range) -> None:
 
 
 def test_send_sends_new_lines_once_and_waits_for_incomplete_line(
-    tmp_path: Path, service: Counts, send: Callable[[Path], int]
+    tmp_path: Path, service: CountingService, send: Callable[[Path], int]
 ) -> None:
     file = tmp_path / "visits.jsonl"
     write(file, range(10))
@@ -88,7 +88,7 @@ def test_send_sends_new_lines_once_and_waits_for_incomplete_line(
 
 @pytest.mark.parametrize("fate", ["lost", "busy", "unanswered"])
 def test_send_repeats_batch_until_accepted(
-    tmp_path: Path, service: Counts, send: Callable[[Path], int], fate: str
+    tmp_path: Path, service: CountingService, send: Callable[[Path], int], fate: str
 ) -> None:
     file = tmp_path / "visits.jsonl"
     write(file, range(20))
@@ -98,7 +98,7 @@ def test_send_repeats_batch_until_accepted(
 
 
 def test_killed_send_continues_with_its_batch(
-    tmp_path: Path, service: Counts, send: Callable[[Path], int]
+    tmp_path: Path, service: CountingService, send: Callable[[Path], int]
 ) -> None:
     """Its last batch was taken, and lines have come since: it is the same batch once more."""
     file = tmp_path / "visits.jsonl"
@@ -112,7 +112,7 @@ def test_killed_send_continues_with_its_batch(
 
 
 def test_send_stops_at_refused_batch(
-    tmp_path: Path, service: Counts, send: Callable[[Path], int]
+    tmp_path: Path, service: CountingService, send: Callable[[Path], int]
 ) -> None:
     file = tmp_path / "visits.jsonl"
     write(file, range(3))

@@ -134,7 +134,7 @@ def test_late_rows_new_files_and_ids_count_once(name: str, tmp_path: Path) -> No
     late = "00:50,shop,cy,2,v,w,1,b,4"
     written(tmp_path, [ROWS[1], late])  # one row again, one late
     with run(job.derive(until="2024-03-01T05:00")) as outcome:
-        assert (outcome.after, counts_of(outcome).known) == (5, 1)
+        assert (outcome.after, counts_of(outcome).duplicates) == (5, 1)
         together = releases_of(outcome)[-1]
     folder = tmp_path / "whole"
     folder.mkdir()

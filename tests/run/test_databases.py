@@ -118,7 +118,7 @@ def test_enumerations_and_texts_of_a_server_are_texts(postgres: str, tmp_path: P
         asked = Job("count", postgres, tmp_path / f"{number}.db", epsilon=10**6, query=query)
         with run(asked.derive(**fixed, **role)) as outcome:
             tally = counts_of(outcome)
-        assert (tally.rows, tally.unknown) == (1, 0)
+        assert (tally.rows, tally.unlisted) == (1, 0)
     pair = Job("count", postgres, tmp_path / "pair.db", epsilon=1, query=query, row_id="pair")
     with run(pair.derive(**fixed)) as outcome:
         assert counts_of(outcome).rows == 1
@@ -318,7 +318,7 @@ def test_query_for_due_windows_gives_counts_of_complete_file(
             expected = told(outcome)[3:]
         with run(asked.derive(until=until)) as outcome:
             assert told(outcome)[3:] == expected
-            assert counts_of(outcome).gone == 0  # rows of released windows are not asked for
+            assert counts_of(outcome).missing == 0  # rows of released windows are not asked for
             read.append(counts_of(outcome).rows)
     first = events().filter(pl.col("at") < "2024-03-05").height
     assert read[:2] == [first, 0]

@@ -431,7 +431,7 @@ def test_users_bring_no_more_groups_than_rows_that_count(tmp_path: Path) -> None
     options = {"user": "visitor", "max_contributions": 2, "contribution_period": "1d"}
     request = asked(tmp_path, sorted(rows + flood), **options)
     with run(request) as outcome:
-        assert counts_of(outcome).beyond_most >= 298
+        assert counts_of(outcome).beyond_bound >= 298
         labels = labels_of(outcome)
         discovery = outcome.spec.metadata().cells
     assert labels == ("home", "shop", "flood-0000", "flood-0001")

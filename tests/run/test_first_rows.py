@@ -191,7 +191,7 @@ def run_until(day: int, rows: list[Any], state: Path, **options: Any) -> tuple[l
     )  # fmt: skip
     with run(daily) as outcome:
         estimates = releases_of(outcome).round().astype(int)
-        return estimates.tolist(), counts_of(outcome).beyond_most
+        return estimates.tolist(), counts_of(outcome).beyond_bound
 
 
 def test_row_that_repeats_an_id_drops_no_new_row(

@@ -120,7 +120,7 @@ def test_rows_of_final_days_bring_no_group(people: dict[str, Any], tmp_path: Pat
     new = [(4, "new", "someone", "new", 1.0)]
     with run(job_of(tmp_path, late + new, 4, **people)) as outcome:
         labels = labels_of(outcome)
-        assert counts_of(outcome).closed == 9
+        assert counts_of(outcome).after_final == 9
     assert set(labels) == {"home", "shop", "hush1", "hush2", "hush3", "new"}
 
 

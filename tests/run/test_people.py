@@ -262,9 +262,9 @@ def totals(folder: Path, options: dict[str, Any], *runs: tuple[str, list[Row]], 
             values = releases_of(outcome)
             released.append(values[-1].tolist() if len(values) else [0, 0])
             notes = (
-                counts_of(outcome).beyond_most,
-                counts_of(outcome).known,
-                counts_of(outcome).closed,
+                counts_of(outcome).beyond_bound,
+                counts_of(outcome).duplicates,
+                counts_of(outcome).after_final,
             )
     return released, notes
 
@@ -398,7 +398,7 @@ def test_disappeared_rows_of_user_keep_their_slots(tmp_path: Path) -> None:
     released, _ = totals(tmp_path, {**DAYS, "max_contributions": 3}, *runs)
     assert [sum(night) for night in released] == [sum(without[0])] * 3
     with run(Job("count", tmp_path / "2.csv", tmp_path / "s.db", until="2013-03-04")) as outcome:
-        assert counts_of(outcome).gone == 1  # of the first user another row says the same
+        assert counts_of(outcome).missing == 1  # of the first user another row says the same
 
 
 # ----------------------------------------------------------------------------- ids

@@ -103,7 +103,7 @@ def test_a_slot_keeps_its_row_or_takes_another(tmp_path: Path) -> None:
         again = people_job(tmp_path / f"{recounts} again.db", second, 2, max_corrections=recounts)
         with run(again) as outcome:
             told = counts_of(outcome)
-            assert (told.gone, told.taken_back) == ((0, 1) if recounts else (1, 0))
+            assert (told.missing, told.retracted) == ((0, 1) if recounts else (1, 0))
         last = [(2, "b", "u"), (2, "a", "w")]
         assert now(people_job(state, last, 2, max_corrections=recounts)) == wanted
         assert kept(state) == content  # nothing of an input that releases nothing
@@ -115,7 +115,7 @@ def test_open_window_outside_lookback_keeps_its_rows(tmp_path: Path) -> None:
     job = partial(people_job, tmp_path / "s.db", max_corrections=1, max_contributions=2)
     assert now(job([(1, "a", "u"), (1, "b", "v")], 1, lookback="1d")) == [[1, 1]]
     with run(job([(2, "a", "u")], 2, lookback="1d")) as outcome:
-        assert (counts_of(outcome).gone, counts_of(outcome).taken_back) == (0, 0)
+        assert (counts_of(outcome).missing, counts_of(outcome).retracted) == (0, 0)
     assert now(job([(2, "a", "u"), (3, "b", "w")], 3, lookback="2d")) == [[1, 1], [1, 0], [0, 1]]
     assert now(job([], 4, lookback="9d")) == [[0, 0]] * 4
 
@@ -138,7 +138,7 @@ def test_empty_slot_is_retracted_once(per: str, tmp_path: Path) -> None:
         others += [(until, "b", "v")] * (per == "1d")
         days.append([0, int(per == "1d")])
         with run(job(others, until)) as outcome:
-            assert counts_of(outcome).taken_back == (until == 2)
+            assert counts_of(outcome).retracted == (until == 2)
         assert _sums(tmp_path / "s.db", until) == days
     assert now(job([], 3)) == days  # what was released says the same
     # Its slot was replaced once: a row that comes back stays, although it leaves again.
@@ -169,7 +169,7 @@ def test_windows_that_are_released_once_stay(tmp_path: Path) -> None:
     ]
     rows = [(1, "b", "v"), (1, "b", "w"), (2, "b", "u"), (2, "b", "x")]
     with run(people_job(state, rows, 2, lookback="1d", **more)) as outcome:
-        assert counts_of(outcome).outside == 2
+        assert counts_of(outcome).outside_snapshot == 2
     assert now(people_job(state, rows, 2, lookback="2d", **more)) == [[1, 0], [0, 1]]
     with pytest.raises(InvalidInputError, match="add the rows from"):
         run(people_job(state, rows, 4, lookback="1d", **more))
@@ -205,7 +205,7 @@ def test_known_users_count_again_after_erasure_of_another(tmp_path: Path) -> Non
     later = [(2, "b", person) for person in people[1:]]
     with run(people_job(state, later, 2, max_corrections=1)) as outcome:
         told = counts_of(outcome)
-        assert (told.taken_back, told.beyond_most) == (3999, 0)
+        assert (told.retracted, told.beyond_bound) == (3999, 0)
     assert now(people_job(state, later, 3, max_corrections=1))[:2] == [[1, 0], [0, 3999]]
 
 

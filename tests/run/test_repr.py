@@ -43,7 +43,7 @@ def test_repr_of_run_result_shows_no_row(tmp_path: Path) -> None:
     done = release("count", FRAME, guarantee=PureDP(1), **asked)
     job = Job("count", FRAME, **asked)
     with run(job) as outcome:
-        assert (counts_of(outcome).unknown, counts_of(outcome).rows) == (7919, 7950)
+        assert (counts_of(outcome).unlisted, counts_of(outcome).rows) == (7919, 7950)
         shown: list[object] = [
             done, [done], job, outcome, outcome.confidential_counts(), outcome.spec.metadata(),
         ]  # fmt: skip
@@ -58,7 +58,7 @@ def test_repr_of_job_with_statistic_shows_no_row(tmp_path: Path) -> None:
         TopK(["a", "b"], k=1), FRAME, group_by="page", unlisted_groups="drop", epsilon=1, **asked
     )
     with run(request) as outcome:
-        assert counts_of(outcome).unknown == 7919
+        assert counts_of(outcome).unlisted == 7919
         for found in (request, outcome):
             said = repr(found)
             assert not shows_a_row(said), said

@@ -61,7 +61,7 @@ def test_row_changes_versions_by_claim_at_every_lag(guarantee: dict[str, Any]) -
         if lag > 2:
             known[:] = 0
         assert np.allclose(change, known), lag
-        assert with_it.told[1 + lag].closed - without.told[1 + lag].closed == (lag > 2)
+        assert with_it.told[1 + lag].after_final - without.told[1 + lag].after_final == (lag > 2)
         used.append(share_used(without, with_it))
     assert max(used) == pytest.approx(1.0)
     assert used[3] == 0.0
@@ -220,7 +220,7 @@ def test_rows_beyond_count_nowhere_later_either() -> None:
         again = [(5, late), (6, (6, "a", "someone", "new", 1.0))]
         with_it = released(with_rows(again), **told)
         assert (without.values[:5] == with_it.values[:5]).all()
-        assert with_it.told[4].closed == 1
+        assert with_it.told[4].after_final == 1
         # It used up no room, and is not known.
         assert share_used(without, with_it) > 0
         assert (without.values != with_it.values).sum() == 1

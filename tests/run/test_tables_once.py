@@ -96,12 +96,14 @@ def test_later_rows_of_single_table_are_reported_without_effect(job: Job, tmp_pa
         ([*ROWS, "N,a,u1,2,i9"], 0, 1), (ROWS[1:], 1, 0), ([ROWS[2], *ROWS[1:]], 1, 1),
         (["S,,u2,1,i1", *ROWS[1:]], 1, 1), ([], 5, 0),
     ]  # fmt: skip
-    for rows, gone, shut in others:
+    for rows, missing, late_ignored in others:
         with run(job.derive(events=written(tmp_path, rows))) as outcome:
             counts = counts_of(outcome)
             assert estimates(outcome) == first
         # Of a line alone a row says its label and nothing else: others' labels may be the same.
-        assert (counts.gone, counts.shut) == (gone, shut) or job.statistic == "ranges", rows
+        expected = (missing, late_ignored)
+        same = (counts.missing, counts.late_ignored) == expected
+        assert same or job.statistic == "ranges", rows
     assert all(one.right for one in verify(str(job.state), key=job.key))
     assert numbers(job.derive(events=written(tmp_path, ROWS[::-1]))) == first
     assert numbers(Job(job.statistic, job.events, job.state, key=job.key)) == first
@@ -141,7 +143,7 @@ def test_counts_are_rows_so_many_times(tmp_path: Path) -> None:
         other = found.derive(events=written(folder, ["N,a,u1,2,i1", *ROWS[1:]]))
         assert numbers(other) == first
         with run(other) as outcome:
-            assert (counts_of(outcome).gone, counts_of(outcome).shut) == (1, 1)
+            assert (counts_of(outcome).missing, counts_of(outcome).late_ignored) == (1, 1)
     for more in ({"user": "who", "max_contributions": 3}, {"row_id": "id"}):
         with pytest.raises(
             InvalidInputError, match=r"count_column=number cannot be used with (user=who|row_id=id)"
@@ -152,12 +154,12 @@ def test_counts_are_rows_so_many_times(tmp_path: Path) -> None:
 def test_user_counts_in_single_table_up_to_bound(job: Job, tmp_path: Path) -> None:
     people = job.derive(user="who", max_contributions=1)
     with run(people) as outcome:
-        assert counts_of(outcome).beyond_most == 2
+        assert counts_of(outcome).beyond_bound == 2
         assert outcome.spec.metadata().contribution.unit == "user"
     first = numbers(people)
     assert first[0] <= 3
     with run(people.derive(events=written(tmp_path, [*ROWS, ROWS[0]], "more.csv"))) as again:
-        assert counts_of(again).beyond_most == 3
+        assert counts_of(again).beyond_bound == 3
     assert numbers(people) == first
     one: Any = run(job.derive(stream="rows")).spec.contribution.pattern
     many: Any = run(

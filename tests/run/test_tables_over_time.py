@@ -76,7 +76,7 @@ def test_all_levels_are_released_after_each_window(tmp_path: Path) -> None:
     again = Job("hierarchy", written(tmp_path, [*ROWS, *late]), tmp_path / "s.db")
     with run(again.derive(key=tmp_path / "key", until="2024-04-01")) as outcome:
         counts = counts_of(outcome)
-        assert (outcome.before, outcome.after, counts.late, counts.shut) == (2, 3, 0, 1)
+        assert (outcome.before, outcome.after, counts.late, counts.late_ignored) == (2, 3, 0, 1)
         assert nodes(outcome)[2] == [5, 3, 2, 2, 1]
     assert all(one.right for one in verify(tmp_path / "s.db", key=tmp_path / "key"))
 
@@ -87,7 +87,7 @@ def test_new_files_are_added_and_ids_count_once(tmp_path: Path) -> None:
     more = months(tmp_path, ROWS[1:], append=True, row_id="number", until="2024-04-01")
     with run(more) as outcome:
         assert nodes(outcome)[2] == [5, 3, 2, 2, 1]
-        assert counts_of(outcome).known + counts_of(outcome).closed == 2
+        assert counts_of(outcome).duplicates + counts_of(outcome).after_final == 2
 
 
 def test_rows_may_count_several_times(tmp_path: Path) -> None:
@@ -136,7 +136,7 @@ def test_row_of_unlisted_leaf_is_refused_or_dropped(row: str, tmp_path: Path) ->
     dropped = months(tmp_path, rows, unlisted_groups="drop")
     with run(dropped) as outcome:
         assert nodes(outcome)[1] == [5, 3, 2, 2, 1]
-        assert counts_of(outcome).unknown == 1
+        assert counts_of(outcome).unlisted == 1
 
 
 def test_row_without_leaf_uses_no_slot_of_user(tmp_path: Path) -> None:
@@ -178,7 +178,7 @@ def test_a_stream_keeps_its_table(tmp_path: Path) -> None:
         run(months(tmp_path, target="city=3"))
     with run(months(tmp_path, ROWS[1:], until="2024-04-01")) as outcome:
         assert outcome.after == 3
-        assert counts_of(outcome).gone == 1
+        assert counts_of(outcome).missing == 1
         assert nodes(outcome)[1:] == [[5, 3, 2, 2, 1]] * 2
 
 
@@ -259,7 +259,7 @@ def test_several_columns_of_numbers_are_added_up(tmp_path: Path) -> None:
     late = [*rows, "2024-01-09,1,6,u4,4"]
     later = job.derive(events=written(tmp_path, late), until="2024-04-01")
     with run(later) as outcome:
-        assert counts_of(outcome).shut == 1
+        assert counts_of(outcome).late_ignored == 1
     with pytest.raises(InvalidInputError, match=r"row 5 of .* in column 'city' \('x'\)"):
         run(later.derive(events=written(tmp_path, [*late, "2024-03-01,1,x,u,1"])))
     with pytest.raises(InvalidInputError, match="two numbers for each"):

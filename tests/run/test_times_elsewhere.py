@@ -37,7 +37,7 @@ def test_row_far_away_does_not_hide_missing_days(append: bool, far: str, tmp_pat
     with run(given.derive(allow_empty_windows=True)) as outcome:
         assert outcome.after == 14
         assert counts_of(outcome).empty == 13
-        assert counts_of(outcome).beyond == 1
+        assert counts_of(outcome).after_last_window == 1
 
 
 def test_row_of_future_does_not_hide_missing_days(tmp_path: Path) -> None:

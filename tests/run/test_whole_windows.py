@@ -91,7 +91,8 @@ def test_older_input_is_reported_without_effect(tmp_path: Path) -> None:
     with run(whole_job(state, [(1, "a")], 1, lookback="2d")) as outcome:
         said = differing_rows_note(outcome) or ""
         told = counts_of(outcome)
-        assert (told.gone, told.shut) == (0, 0)  # the window is open: no row stays counted for good
+        # The window is open: no row stays counted for good.
+        assert (told.missing, told.late_ignored) == (0, 0)
         assert outcome.read().numbers.series.released.estimates.round().tolist() == [[1, 1]]
     assert said.endswith("The next release uses this input for windows that are still open")
 
@@ -117,7 +118,7 @@ def test_run_until_earlier_day_covers_windows_of_newest_release(tmp_path: Path) 
     state = tmp_path / "s.db"
     run(whole_job(state, [(day, "a") for day in (1, 2, 3, 4, 5)], 5, lookback="9d")).close()
     with run(whole_job(state, [(2, "a"), (3, "a"), (4, "a")], 3, lookback="2d")) as outcome:
-        assert counts_of(outcome).outside == 2
+        assert counts_of(outcome).outside_snapshot == 2
         assert differing_rows_note(outcome) is not None
 
 
@@ -509,5 +510,5 @@ def test_lookback_of_seven_days_covers_release_delay(tmp_path: Path) -> None:
         until = f"{day(night + 1)}T03:15"
         with run(Job("count", rows, tmp_path / "s.db", until=until, **given)) as outcome:
             found = outcome.read().numbers.series.released.estimates.round().ravel()
-            assert counts_of(outcome).outside == 0
+            assert counts_of(outcome).outside_snapshot == 0
             assert found.astype(int).tolist() == [5] * (night - 1)

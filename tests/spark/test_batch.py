@@ -167,7 +167,7 @@ def test_rows_that_cannot_be_counted_are_refused_by_name(tmp_path: Path, spark: 
     refused(average.derive(**late, max_bad_rows=1), frame, "More than 1 rows")
     with counton_spark.run(asked.derive(**late, unlisted_groups="drop"), frame) as outcome:
         found = counts_of(outcome)
-        assert (found.rows, found.skipped, found.quarantined, found.unknown) == (43, 1, 1, 1)
+        assert (found.rows, found.skipped, found.quarantined, found.unlisted) == (43, 1, 1, 1)
     assert (tmp_path / "bad.csv").read_text().splitlines() == [
         "file,row,problem,at,page",
         "the data frame,,a time that cannot be read,never,a",

@@ -344,7 +344,7 @@ def test_rows_of_users_are_remembered_until_their_period_is_over(tmp_path: Path)
     assert sum(kept(state).values()) == 1
     late = [(START + timedelta(hours=10), "bob", "a")]
     with run(job(way, state, [*later, *late], 3, retain="1d", append=True)) as outcome:
-        assert counts_of(outcome).closed == 1
+        assert counts_of(outcome).after_final == 1
         assert outcome.read().table()["estimate"].tail(3).round().to_list() == [2, 1, 1]
 
 

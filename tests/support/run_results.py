@@ -12,24 +12,24 @@ from counton.run.counting.operator_counts import ChangedWindow
 from counton.state import Store
 
 
-class Counts(NamedTuple):
+class RunRowCounts(NamedTuple):
     """Exact numbers of the rows of a run.
 
     Attributes:
         rows: those that were read.
-        before, beyond: those before the first window, and after the last one.
-        unknown: those of groups that nobody declared; `unlisted` has their names.
+        before, after_last_window: those before the first window, and after the last one.
+        unlisted: those of groups that nobody declared; `unlisted_names` has their names.
         others: those that the group of all other names counts.
         skipped: those without a needed value.
         quarantined: those that cannot be read.
         late: new rows that wait for the next release.
-        shut: rows of a snapshot for windows that take none any more.
-        closed: new rows that count nowhere, since their window is final.
-        outside: rows of a snapshot that it does not cover.
-        known: new rows whose ids were counted before.
-        gone: counted rows that the input lacks.
-        taken_back: counted rows that are taken back.
-        beyond_most: rows of users beyond their bound.
+        late_ignored: rows of a snapshot for windows that take none any more.
+        after_final: new rows that count nowhere, since their window is final.
+        outside_snapshot: rows of a snapshot that it does not cover.
+        duplicates: new rows whose ids were counted before.
+        missing: counted rows that the input lacks.
+        retracted: counted rows that are taken back.
+        beyond_bound: rows of users beyond their bound.
         late_by: how late the latest row is, in microseconds.
         empty: released windows after the newest row.
         differing: released windows of which the input says otherwise.
@@ -37,51 +37,51 @@ class Counts(NamedTuple):
 
     rows: int
     before: int
-    beyond: int
-    unknown: int
+    after_last_window: int
+    unlisted: int
     others: int
     skipped: int
     quarantined: int
     late: int
-    shut: int
-    closed: int
-    outside: int
-    known: int
-    gone: int
-    taken_back: int
-    beyond_most: int
+    late_ignored: int
+    after_final: int
+    outside_snapshot: int
+    duplicates: int
+    missing: int
+    retracted: int
+    beyond_bound: int
     late_by: int | None
     empty: int
-    unlisted: Sequence[tuple[str, int]]
+    unlisted_names: Sequence[tuple[str, int]]
     differing: Sequence[ChangedWindow]
 
 
-def counts_of(result: RunResult) -> Counts:
+def counts_of(result: RunResult) -> RunRowCounts:
     """Return the exact numbers of the rows of a run."""
     counts = result.confidential_counts()
     rows = counts.rows
     of_input = counts.input
     choice = of_input.choice
     append = result.job.append
-    return Counts(
+    return RunRowCounts(
         rows=rows.read,
         before=rows.before_start,
-        beyond=rows.after_last_window,
-        unknown=rows.unlisted,
+        after_last_window=rows.after_last_window,
+        unlisted=rows.unlisted,
         others=rows.in_other_group,
         skipped=rows.missing,
         quarantined=rows.quarantined,
         late=of_input.late_uncounted,
-        shut=0 if append else of_input.after_final,
-        closed=(choice.after_final or of_input.after_final) if append else 0,
-        outside=of_input.outside_snapshot,
-        known=choice.duplicates if append else 0,
-        gone=of_input.missing or choice.missing,
-        taken_back=choice.retracted,
-        beyond_most=choice.beyond_bound,
+        late_ignored=0 if append else of_input.after_final,
+        after_final=(choice.after_final or of_input.after_final) if append else 0,
+        outside_snapshot=of_input.outside_snapshot,
+        duplicates=choice.duplicates if append else 0,
+        missing=of_input.missing or choice.missing,
+        retracted=choice.retracted,
+        beyond_bound=choice.beyond_bound,
         late_by=of_input.late_by,
         empty=counts.empty_windows,
-        unlisted=list(rows.unlisted_names),
+        unlisted_names=list(rows.unlisted_names),
         differing=of_input.changed,
     )
 

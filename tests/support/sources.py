@@ -295,8 +295,14 @@ SOURCES: dict[str, Callable[[Path, pl.DataFrame], dict[str, Any]]] = {
 def told(outcome: RunResult) -> tuple[Any, ...]:
     """All that a run says, the rows of its journal, and the table that it released."""
     found = counts_of(outcome)
-    facts = (found.rows, found.before, found.beyond, found.unknown, found.skipped)
-    counts = (found.late, found.beyond_most, found.known, found.closed, outcome.is_duplicate_input)
+    facts = (found.rows, found.before, found.after_last_window, found.unlisted, found.skipped)
+    counts = (
+        found.late,
+        found.beyond_bound,
+        found.duplicates,
+        found.after_final,
+        outcome.is_duplicate_input,
+    )
     steps = (outcome.before, outcome.after, outcome.until)
     if not outcome.after:
         return facts, counts, steps, None, None

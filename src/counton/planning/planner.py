@@ -79,7 +79,7 @@ class StreamOptions(TypedDict, total=False):
 
 
 @dataclass(frozen=True, kw_only=True)
-class StreamRequest:
+class RankingRequest:
     """A request to rank strategies for a stream; `counton.plan` describes its parts.
 
     Attributes:
@@ -112,7 +112,7 @@ def plan_stream(
     **options: Unpack[StreamOptions],
 ) -> StreamPlan:
     """Plan a stream; the arguments are those of `counton.plan`."""
-    request = StreamRequest(
+    request = RankingRequest(
         horizon=horizon, guarantee=guarantee, contribution=contribution, shape=shape, **options
     )
     choices, notes = ranked_designs(request)
@@ -140,7 +140,7 @@ def plan_stream(
     )
 
 
-def ranked_designs(request: StreamRequest) -> tuple[list[Design], list[str]]:
+def ranked_designs(request: RankingRequest) -> tuple[list[Design], list[str]]:
     """Return the designs of `counton.plan`, best first, and notes on families that were left
     out."""
     listed = _ListedStrategies.of(request.strategies, request.also)
@@ -220,7 +220,7 @@ class _CheckedRequest(NamedTuple):
     workload: RecentWorkload | None
 
     @classmethod
-    def of(cls, request: StreamRequest) -> _CheckedRequest:
+    def of(cls, request: RankingRequest) -> _CheckedRequest:
         """Check a request, and fill in what is not stated."""
         horizon = request.horizon
         expected_windows = request.expected_windows

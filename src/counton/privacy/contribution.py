@@ -22,9 +22,9 @@ from counton.privacy import value_grid
 from counton.privacy.unit_changes import (
     LARGEST_CHANGE,
     Amount,
+    BoundedCounts,
     BoundedEvents,
     ClippedValues,
-    Counts,
     EventsAnywhere,
     EventsInDifferentCells,
     EventsPerStep,
@@ -225,7 +225,7 @@ class ContributionBound:
         occurrences: in which steps and cells a unit counts: `SpacedSteps`, `ScheduledSteps`,
             `EventsAnywhere`, `EventsPerStep`, `EventsInDifferentCells` or `PatternOverSteps` of
             `counton.privacy.unit_changes`.
-        amount: by how much it counts in a cell: `Counts` or `ClippedValues`.
+        amount: by how much it counts in a cell: `BoundedCounts` or `ClippedValues`.
         unit: the name of a protected unit; "unit" takes it from other streams of the state.
 
     >>> print(ContributionBound.add_remove(steps=3, separation=7, unit="visitor"))
@@ -235,7 +235,7 @@ class ContributionBound:
 
     relation: Relation
     occurrences: Occurrences = field(default_factory=SpacedSteps)
-    amount: Amount = field(default_factory=Counts)
+    amount: Amount = field(default_factory=BoundedCounts)
     unit: str = ANY_UNIT
 
     def __post_init__(self) -> None:
@@ -245,7 +245,7 @@ class ContributionBound:
                 f"the unit is replaced, and has a bounded number of events, {self.occurrences!r}: "
                 "count units as added or removed"
             )
-        if isinstance(self.occurrences, PatternOverSteps) and self.amount != Counts():
+        if isinstance(self.occurrences, PatternOverSteps) and self.amount != BoundedCounts():
             raise InvalidInputError(
                 f"pattern is {self.occurrences.pattern!r}, which already states the whole change "
                 "by a unit: leave bounds of values out"
@@ -279,7 +279,7 @@ class ContributionBound:
                 name of the unit is empty or unprintable.
         """
         occurrences = _in_steps(cells, steps, separation, every)
-        return cls("add_remove", occurrences, Counts(per_cell), unit)
+        return cls("add_remove", occurrences, BoundedCounts(per_cell), unit)
 
     @classmethod
     def replace(
@@ -309,7 +309,7 @@ class ContributionBound:
             InvalidInputError: as for `add_remove`.
         """
         occurrences = _in_steps(cells, steps, separation, every)
-        return cls("replace", occurrences, Counts(per_cell), unit)
+        return cls("replace", occurrences, BoundedCounts(per_cell), unit)
 
     @classmethod
     def values(
@@ -669,7 +669,7 @@ class ContributionBound:
                 bounds = {name: rest.pop(name) for name in ("lower", "upper", "resolution")}
                 amount: Amount = cls.values(**bounds, neighbours=relation).amount
             else:
-                amount = Counts(rest.pop("per_cell"))
+                amount = BoundedCounts(rest.pop("per_cell"))
             return cls(relation, _occurrences_from(rest), amount, unit)
         except (KeyError, TypeError) as error:
             raise InvalidInputError(

@@ -3,7 +3,7 @@
 What excludes each other is a type. A unit counts in steps that are some distance apart
 (`SpacedSteps`) or on a schedule (`ScheduledSteps`). Or the number of its events is bounded
 (`EventsAnywhere`, `EventsPerStep`, `EventsInDifferentCells`). Or its change follows a pattern
-(`PatternOverSteps`). An event counts by whole numbers (`Counts`), or has a clipped value
+(`PatternOverSteps`). An event counts by whole numbers (`BoundedCounts`), or has a clipped value
 (`ClippedValues`).
 """
 
@@ -106,7 +106,7 @@ class Amount(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Counts:
+class BoundedCounts:
     """An event changes the count of its cell.
 
     Attributes:

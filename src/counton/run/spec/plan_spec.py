@@ -15,7 +15,7 @@ from counton.continual import Design
 from counton.continual.node_distribution import distribution_for
 from counton.job.common_options import Job
 from counton.planning.least_privacy import least_guarantee
-from counton.planning.planner import StreamRequest, ranked_designs
+from counton.planning.planner import RankingRequest, ranked_designs
 from counton.privacy import ZCDP, ApproxDP, ContributionBound, Guarantee
 from counton.run.spec.parsing import (
     normal_form,
@@ -303,7 +303,7 @@ def _best_strategy(
     if terms.series == "period-to-date" and horizon is not None and name == "auto":
         # Each step alone: the best strategy for short periods.
         further_strategies = [KAry(horizon, horizon + 1, subtraction=False)]
-    request = StreamRequest(
+    request = RankingRequest(
         horizon=horizon,
         guarantee=terms.loss,
         contribution=contribution,
@@ -355,7 +355,7 @@ def _own_strategy(
     horizon = terms.windowing.horizon
     assert strategy.horizon == horizon
     assert strategy.facts.release == release
-    request = StreamRequest(
+    request = RankingRequest(
         horizon=horizon,
         guarantee=terms.loss,
         contribution=contribution,
