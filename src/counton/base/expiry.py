@@ -140,6 +140,7 @@ def checked_age(age: object) -> int:
 
 def checked_ages(ages: object) -> list[int]:
     """Return the ages of inputs; refuse any that is not a number of steps."""
+    # A NumPy array of no dimensions is iterable by its type alone.
     if not isinstance(ages, Iterable) or getattr(ages, "ndim", 1) == 0:
         raise InvalidInputError(
             f"ages are {ages!r}; give a collection of ages in steps, such as [0, 24, 8760]"

@@ -645,8 +645,10 @@ def _members_of(job: Job) -> dict[str, _Member]:
     own_statistic = _own_statistic(job)
     if own_statistic is None:
         return members
+    from counton.statistics.by_group import inner_of
+
     for name, statistic in own_statistic.statistics.items():
-        inner = getattr(statistic, "inner", statistic)
+        inner = inner_of(statistic)
         counts_rows = inner.counts_rows or inner.counts_users or inner.is_table
         members[name] = _Member(
             highest_rank=max(statistic.counted_ranks, default=0),

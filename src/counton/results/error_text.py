@@ -112,8 +112,12 @@ def _errors_of_results(numbers: ReleaseData) -> list[str]:
 
 def _columns_of_combinations(numbers: ReleaseData) -> list[str]:
     """Return the columns of a contingency table, whose numbers are named by those they count by."""
-    of_table = hasattr(numbers.metadata.statistic.result_type, "margin")
-    return [*getattr(numbers.metadata.statistic, "columns", ())] if of_table else []
+    statistic = numbers.metadata.statistic
+    if statistic.keyword != "contingency":
+        return []
+    from counton.statistics.contingency import Contingency
+
+    return [*statistic.columns] if isinstance(statistic, Contingency) else []
 
 
 def _error_of_series(series: SeriesNumbers, level: float, series_name: str) -> str:

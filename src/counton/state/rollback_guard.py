@@ -633,4 +633,5 @@ def accept_old_copy(state: Folder, rollback_guard: Folder | None = None) -> tupl
 def _why(error: Exception) -> str:
     if isinstance(error, CountonError):
         return str(error)
-    return getattr(error, "strerror", None) or "it was altered, or written only in part"
+    strerror = error.strerror if isinstance(error, OSError) else None
+    return strerror or "it was altered, or written only in part"

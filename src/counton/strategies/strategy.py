@@ -33,7 +33,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import cache
 from types import ModuleType
-from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeVar
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -187,6 +187,14 @@ class Strategy(ABC):
         {'strategy': 'Binary', 'horizon': 1000}
         """
         return {"strategy": self.saved_name, **self.parameters}
+
+    @classmethod
+    def _from_description(cls, *_: Any, **parameters: Any) -> Self:
+        """Rebuild the strategy from what `to_dict` wrote, without the name.
+
+        A strategy overrides it if `to_dict` holds more than the constructor's arguments.
+        """
+        return cls(**parameters)
 
     def __repr__(self) -> str:
         arguments = ", ".join(f"{name}={value!r}" for name, value in self.parameters.items())
@@ -673,9 +681,10 @@ def check_step(strategy: StreamStrategy, step: int) -> int:
     return step
 
 
-def check_window(strategy: StreamStrategy, steps: range) -> range:
+def check_window(strategy: StreamStrategy, steps: object) -> range:
     """Return ``steps``, if it is a range of consecutive steps of the strategy's stream."""
-    if getattr(steps, "step", None) != 1:  # a slice, an array or a list may come here too
+    # A slice, an array or a list may come here too.
+    if not isinstance(steps, range) or steps.step != 1:
         raise InvalidInputError(f"a window is {steps!r}; give a range of consecutive steps")
     if len(steps) > 0:
         check_step(strategy, steps.start)
@@ -997,8 +1006,6 @@ def check_metric(metric: str, release: str = "totals") -> None:
 def built_from(kind: type[_Strategy], description: Mapping[str, Any]) -> _Strategy:
     """Rebuild a strategy of this class from its ``to_dict``.
 
-    By ``_from_description``, if `to_dict` holds more than the constructor's arguments.
-
     Args:
         kind: the class that is built.
         description: JSON values that ``to_dict`` returned.
@@ -1007,9 +1014,8 @@ def built_from(kind: type[_Strategy], description: Mapping[str, Any]) -> _Strate
         InvalidInputError: missing, unknown or wrong parameters, or a digest that differs.
     """
     parameters = {name: value for name, value in description.items() if name != "strategy"}
-    make: Any = getattr(kind, "_from_description", kind)
     try:
-        strategy: _Strategy = make(**parameters)
+        strategy = kind._from_description(**parameters)
         wrong = [
             parameters[name]
             for name, value in strategy.parameters.items()

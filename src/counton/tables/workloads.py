@@ -15,6 +15,7 @@ from counton.base.errors import InvalidInputError
 from counton.base.exact import without_mask
 from counton.strategies.strategy import LARGEST_DENSE
 from counton.tables.tree_distribution import TreeDistribution
+from counton.tables.weighted_tree import WeightedTree
 
 #: If nodes have at most this many children, summing variances by levels is faster than query by
 #: query.
@@ -37,12 +38,10 @@ class Estimator(Protocol):
 
 def tree_distribution(estimator: Estimator) -> TreeDistribution | None:
     """Return the joint distribution of noise on a tree of few children; else None."""
-    distribution = getattr(estimator, "joint_distribution", None)
-    narrow = (
-        isinstance(distribution, TreeDistribution)
-        and max(distribution.radices, default=1) <= _NARROW
-    )
-    return distribution if narrow else None
+    if not isinstance(estimator, WeightedTree):
+        return None
+    distribution = estimator.joint_distribution
+    return distribution if max(distribution.radices, default=1) <= _NARROW else None
 
 
 class Workload(ABC):

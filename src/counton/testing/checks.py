@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from typing import Any
 
 from counton.base.errors import InvalidInputError
@@ -13,6 +13,9 @@ from counton.testing.stream_checks import check_strategy
 
 #: Horizons at which examples of a class of strategies are checked.
 SIZES = (1, 2, 7, 12)
+
+#: Statistics, each with the events of its steps.
+_Examples = Iterable[tuple[Statistic, Batches]]
 
 
 def check(
@@ -40,20 +43,7 @@ def check(
     >>> check(Binary)
     """
     if isinstance(subject, type):
-        examples: Any = getattr(subject, "examples", None)
-        if examples is None or not issubclass(subject, Statistic | StreamStrategy):
-            raise InvalidInputError(
-                f"class {subject.__name__} has no examples: give a single object, or write a class "
-                "method examples(). A statistic's examples() returns pairs of a statistic and the "
-                "events of each step; a strategy's examples(horizon) returns strategies"
-            )
-        if issubclass(subject, Statistic):
-            for statistic, events in examples():
-                check(statistic, events)
-            return
-        for size in SIZES:
-            for strategy in examples(size):
-                check(strategy)
+        _check_examples(subject)
         return
     if isinstance(subject, Statistic):
         if batches is None:
@@ -68,3 +58,27 @@ def check(
     raise InvalidInputError(
         f"there are no checks for {subject!r}: give a statistic or a strategy for streams"
     )
+
+
+def _check_examples(subject: type) -> None:
+    """Check the examples of a class of statistics or strategies.
+
+    Raises:
+        InvalidInputError: it is another class, or has no examples.
+        PropertyViolationError: a property of an example does not hold.
+    """
+    if issubclass(subject, StreamStrategy):
+        for size in SIZES:
+            for strategy in subject.examples(size):
+                check(strategy)
+        return
+    # `Statistic` has no examples; a class of statistics may add them.
+    examples: Callable[[], _Examples] | None = getattr(subject, "examples", None)
+    if examples is None or not issubclass(subject, Statistic):
+        raise InvalidInputError(
+            f"class {subject.__name__} has no examples: give a single object, or write a class "
+            "method examples(). A statistic's examples() returns pairs of a statistic and the "
+            "events of each step; a strategy's examples(horizon) returns strategies"
+        )
+    for statistic, events in examples():
+        check(statistic, events)

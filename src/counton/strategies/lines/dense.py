@@ -112,6 +112,7 @@ class Dense(CellwiseLine):
         return {**description, "matrix": self._text}
 
     @classmethod
+    @override
     def _from_description(
         cls,
         cells: int,

@@ -174,6 +174,7 @@ class Hats(CellwiseLine):
         return {**super().to_dict(), "name": self.name, "amplitudes": integers_to_text(rows)}
 
     @classmethod
+    @override
     def _from_description(
         cls, cells: int, spacings: Any, amplitudes: str, norm: Norm, bits: int, **_: Any
     ) -> Self:

@@ -519,6 +519,7 @@ class BandedRoot(_BandedStrategy):
         }
 
     @classmethod
+    @override
     def _from_description(
         cls, horizon: int, coefficients: int, series_bits: int, series: str, weight_bits: int,
         **_: Any,
@@ -761,6 +762,7 @@ class EndlessBandedRoot(_BandedStrategy, EndlessStrategy):
         return tuple(examples)
 
     @classmethod
+    @override
     def _from_description(cls, coefficients: int, series_bits: int, series: str, **_: Any) -> Self:
         count = check_integer("coefficients", coefficients, 1, LARGEST_BAND)
         return cls(integers_from_text(series, (count,)), series_bits)

@@ -241,6 +241,7 @@ class LeastSquaresStrategy(StreamStrategy):
         return {**super().to_dict(), "line": self.line.to_dict()}
 
     @classmethod
+    @override
     def _from_description(cls, line: Mapping[str, Any], **blocks: Any) -> Self:
         return cls(line_of_blocks(line), **blocks)
 

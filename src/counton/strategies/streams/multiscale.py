@@ -506,6 +506,7 @@ class MultiscaleStrategy(StreamStrategy):
         return {**super().to_dict(), "node_weights": integers_to_text(np.concatenate(self.weights))}
 
     @classmethod
+    @override
     def _from_description(cls, node_weights: str | None = None, **parameters: Any) -> Self:
         built = cls(**parameters)
         if node_weights not in (None, built.to_dict().get("node_weights")):

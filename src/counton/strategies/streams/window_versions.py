@@ -165,6 +165,7 @@ class WindowVersions(StreamStrategy):
         return {**named, "inner": self.inner.to_dict(), **self._own_parameters}
 
     @classmethod
+    @override
     def _from_description(
         cls, horizon: int, inner: StreamStrategy, nodes: Any, corrections: int = 0
     ) -> Self:
@@ -526,6 +527,7 @@ class AsOf(StreamStrategy):
         self.facts = untyped.facts._replace(versions=1, reads_another=True)
 
     @classmethod
+    @override
     def _from_description(cls, windows: WindowVersions, night: int) -> Self:
         return cls(windows, night)  # the stored name of the step
 

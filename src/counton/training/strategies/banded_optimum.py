@@ -204,6 +204,7 @@ class BandedOptimum(TrainingStrategy):
         return {**self.address, "matrix": integers_to_text(self._entries)}
 
     @classmethod
+    @override
     def _from_description(
         cls,
         steps: int,

@@ -124,6 +124,7 @@ class ToeplitzTraining(TrainingStrategy):
         return min(scaled, self.with_scaling("equal"), key=lambda strategy: strategy.rmse)
 
     @classmethod
+    @override
     def _from_description(cls, steps: int, scaling: str, shares: Any = None, **more: Any) -> Self:
         check_scaling(scaling)
         if scaling == "equal":
