@@ -7,6 +7,7 @@ import datetime as dt
 import random
 import secrets
 import tempfile
+import warnings
 from contextlib import suppress
 from decimal import Decimal
 from pathlib import Path
@@ -21,7 +22,7 @@ from run_results import counts_of
 from sources import told
 from spark_jobs import JOBS, PAGES, events, job
 
-from counton.base.errors import CountonError, InvalidInputError, SumOverflowError
+from counton.base.errors import CountonError, InvalidInputError, JobWarning, SumOverflowError
 from counton.run import Job, run
 from counton.state import verify
 from proofs import reference
@@ -172,6 +173,16 @@ def test_rows_that_cannot_be_counted_are_refused_by_name(tmp_path: Path, spark: 
         "file,row,problem,at,page",
         "the data frame,,a time that cannot be read,never,a",
     ]
+
+
+def test_new_stream_warns_of_left_out_groups(tmp_path: Path, spark: Any) -> None:
+    frame = spread(spark, events(rows=60), 1)
+    asked = job("groups", tmp_path, user="user", max_contributions=1, contribution_period="1d")
+    with pytest.warns(JobWarning, match="the numbers of the other groups are too low"):
+        counton_spark.run(asked, frame).close()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", JobWarning)
+        counton_spark.run(asked, frame).close()
 
 
 def test_labels_that_are_not_declared_are_refused_by_name(tmp_path: Path, spark: Any) -> None:

@@ -13,7 +13,6 @@ from counton.base.errors import (
     ChartWarning,
     CountonError,
     InvalidInputError,
-    JobWarning,
     MissingOptionError,
     hide_secrets,
     param,
@@ -32,7 +31,7 @@ from counton.run.new_job.job_template import look_at, with_examples
 from counton.run.progress import Progress, no_progress
 from counton.run.run_job import RunResult, run
 from counton.run.spec.terms import Revised, SingleTable
-from counton.run.stream_notes import count_column_argument, in_python, new_stream_notes
+from counton.run.stream_notes import job_warnings
 from counton.statistics import Statistic
 
 
@@ -143,15 +142,8 @@ def release(
     notes.append("; ".join(_notes_on_other_rows(result, has_default_state=has_default_state)))
     for note in filter(None, notes):
         warnings.warn(note, stacklevel=2)
-    if not result.before:
-        for note in new_stream_notes(
-            result.spec,
-            result.job,
-            column_names=result.column_names,
-            other_units=result.other_units,
-            count_column=count_column_argument,
-        ):
-            warnings.warn(JobWarning(in_python(note, result.job)), stacklevel=2)
+    for warning in job_warnings(result):
+        warnings.warn(warning, stacklevel=2)
     if result.chart_error is not None:
         warnings.warn(ChartWarning(result.chart_error), stacklevel=2)
     shown_state = hide_secrets(os.fspath(str(job.state)))

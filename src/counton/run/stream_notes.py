@@ -8,12 +8,35 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING
 
 from counton.base.columns import list_in_words
+from counton.base.errors import JobWarning
 from counton.job.common_options import Job
 from counton.results.systematic_errors import left_out_groups_note, uneven_windows_note
 from counton.run.new_job.count_columns import columns_named_as_counts
 from counton.run.spec.stream_spec import StreamSpec
+
+if TYPE_CHECKING:
+    from counton.run.run_job import RunResult
+
+
+def job_warnings(result: RunResult) -> list[JobWarning]:
+    """Return warnings about the job of a new stream, for Python; none if the stream is older.
+
+    Args:
+        result: the first run of the stream, or a later one.
+    """
+    if result.before:
+        return []
+    notes = new_stream_notes(
+        result.spec,
+        result.job,
+        column_names=result.column_names,
+        other_units=result.other_units,
+        count_column=count_column_argument,
+    )
+    return [JobWarning(in_python(note, result.job)) for note in notes]
 
 
 def new_stream_notes(

@@ -60,6 +60,10 @@ def run(
         A `counton.run.RunResult`; for a streaming frame Spark's ``StreamingQuery``, which keeps
         running.
 
+    Warns:
+        JobWarning: a new stream's numbers may mislead; see `counton.release`. A streaming frame
+            has no such warning.
+
     Raises:
         MissingDependencyError: PySpark is not installed.
         InvalidInputError: see `counton.run.run`; or the statistic counts rows in their order; or
@@ -77,6 +81,7 @@ def run(
     check = _check_of(frame, approve)
     from counton.run.progress import no_progress
     from counton.run.run_job import run as run_job
+    from counton.run.stream_notes import job_warnings
     from counton.spark.source import SparkSource
     from counton.spark.streaming import start
 
@@ -89,6 +94,8 @@ def run(
         )
     progress = no_progress if progress is None else progress
     result = run_job(job, progress, rows=SparkSource(frame), approve=check)
+    for warning in job_warnings(result):
+        warnings.warn(warning, stacklevel=2)
     if result.chart_error is not None:
         warnings.warn(ChartWarning(result.chart_error), stacklevel=2)
     return result
