@@ -6,6 +6,8 @@ written from the models of `counton.job`, whose fields have types.
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import types
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date, timedelta
@@ -106,7 +108,7 @@ def text() -> str:
     }
     names = "\n".join(f'    "{name}",' for name in OWN)
     others = [name for name in types_of if name not in _OF_ROWS]
-    return (
+    return formatted(
         _START.replace("    NAMES", names)
         + "\n".join(_line(name, types_of[name]) for name in _OF_ROWS)
         + "\n"
@@ -117,9 +119,14 @@ def text() -> str:
 
 
 def _line(name: str, kind: str) -> str:
-    """Return the line of a field with its type, broken over several lines if it is too long."""
-    line = f"    {name}: {kind}"
-    return line if len(line) <= 100 else f"    {name}: (\n        {kind}\n    )"
+    """Return the line of a field with its type, however long it is."""
+    return f"    {name}: ({kind})"
+
+
+def formatted(code: str) -> str:
+    """Return code in the form that ``make format`` gives it."""
+    command = [sys.executable, "-m", "ruff", "format", "--stdin-filename", str(FILE), "-"]
+    return subprocess.run(command, input=code, capture_output=True, text=True, check=True).stdout
 
 
 def type_in_words(annotations: Iterable[Any]) -> str:

@@ -16,10 +16,22 @@ from tools import keywords
 FRAME = pl.DataFrame({"time": ["2024-03-01"]})
 
 
-def test_names_and_types_are_those_of_a_job() -> None:
+def test_file_of_keywords_is_current() -> None:
     """``python -m tools.keywords`` writes the file; a field with another type makes another."""
+    pytest.importorskip("ruff", reason="ruff formats the file, and is not installed")
     is_current = keywords.FILE.read_text("utf-8") == keywords.text()
     assert is_current, f"run python -m tools.keywords, which writes {keywords.FILE.name} anew"
+
+
+def test_long_list_of_choices_is_broken_as_formatted() -> None:
+    pytest.importorskip("ruff", reason="ruff formats the file, and is not installed")
+    choices = ", ".join(f'"choice number {number}"' for number in range(9))
+    code = f"class Options:\n    series: (Literal[{choices}] | None)\n"
+    lines = keywords.formatted(code).splitlines()
+    assert lines[1:4] == ["    series: (", "        Literal[", '            "choice number 0",']
+
+
+def test_names_and_types_are_those_of_a_job() -> None:
     told = {name: kind.__forward_arg__ for name, kind in JobOptions.__annotations__.items()}
     has = {name for model in all_models().values() for name in model.model_fields}
     assert {*told} == {*has, *Job.model_fields, "columns"} - {"statistic", "events", "state"}
