@@ -7,7 +7,6 @@ stream may change with each run.
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -25,6 +24,8 @@ from counton.windowing.groups import GroupNames
 
 #: Most characters of a value in a message.
 _LONGEST_VALUE = 60
+#: Options that state cells, by their edges or by their number.
+_OF_CELLS = frozenset(name for form in FORMS_OF_CELLS for name in form)
 
 
 def refuse_differences(spec: StreamSpec, job: Job, name: str) -> None:
@@ -64,17 +65,12 @@ def differences(spec: StreamSpec, job: Job) -> list[Difference]:
     if job.statistic != statistic:
         return [Difference("statistic", job.statistic, statistic)]
     here = normal_form(spec.complete_job(job))
-    unit = canonical_unit(
-        str(here.privacy_unit), [str(spec.job.privacy_unit)]
-    )  # case does not matter
-    here = here.with_options(privacy_unit=unit)
-    names = names_in_scope(type(job), STREAM)
-    if "discover" in (here.value_of("unlisted_groups"), spec.job.value_of("unlisted_groups")):
-        names.append("unlisted_groups")
-    pairs = [Difference(name, here.value_of(name), spec.job.value_of(name)) for name in names]
-    differing = [pair for pair in pairs if not pair.is_allowed]
-    same = _same_in_other_form(here, spec.job, [pair.option for pair in differing])
-    return [pair for pair in differing if pair.option not in same]
+    there = spec.job
+    return [
+        Difference(name, here.value_of(name), there.value_of(name))
+        for name in (*names_in_scope(type(job), STREAM), "unlisted_groups")
+        if not _is_allowed(name, here, there)
+    ]
 
 
 def left_out_options(spec: StreamSpec, job: Job) -> list[str]:
@@ -112,54 +108,60 @@ class Difference(NamedTuple):
     here: object
     there: object
 
-    @property
-    def is_allowed(self) -> bool:
-        """Whether the stream may go on: both mean the same, or the option has had no effect."""
-        here = None if self.here is False else self.here
-        there = None if self.there is False else self.there
-        if self.option == "expected_windows" and here is not None and there is not None:
-            return True  # the number matters only when a stream is planned
-        if self.option == "ambiguous" and there == "raise":
-            return True  # a run with an ambiguous time was refused, so none has counted
-        return _mean_the_same(here, there)
-
     def __str__(self) -> str:
         return (
             f"{param(self.option)} (here {_short_text(self.here)}, there {_short_text(self.there)})"
         )
 
 
+def _is_allowed(option: str, here: Job, there: Job) -> bool:
+    """Return whether a later run may have an option so: as the stream, or by an exception.
+
+    Args:
+        option: its name.
+        here: a job in its normal form.
+        there: the job that defines the stream.
+    """
+    value_here = here.value_of(option)
+    value_there = there.value_of(option)
+    if _mean_the_same(value_here, value_there):
+        return True
+    if option == "expected_windows":
+        # The number matters only when a stream is planned.
+        return value_here is not None and value_there is not None
+    if option == "ambiguous":
+        # A run with an ambiguous time was refused, so none has counted.
+        return bool(value_there == "raise")
+    if option == "unlisted_groups":
+        # Only the discovery of groups defines a stream.
+        return "discover" not in (value_here, value_there)
+    if option == "privacy_unit":
+        # The case of its letters does not matter.
+        return canonical_unit(str(value_here), [str(value_there)]) == str(value_there)
+    if option == "groups" and here.statistic == "top-k":
+        # A ranking ignores the order of groups.
+        return bool(value_here and value_there) and set(value_here) == set(value_there)
+    return option in _OF_CELLS and _have_same_cells(here, there)
+
+
+def _have_same_cells(here: Job, there: Job) -> bool:
+    """Return whether a job states the cells of its stream by edges, and the other by a number."""
+    if _mean_the_same(here.value_of("edges"), there.value_of("edges")):
+        return False
+    # The unit is an option of its own.
+    here = here.with_options(privacy_unit=there.privacy_unit)
+    return parse_statistic(here).of_group.allows(parse_statistic(there).of_group)
+
+
 def _mean_the_same(here: object, there: object) -> bool:
     """Return whether two values of an option mean the same, also if one was read from JSON."""
+    here = None if here is False else here
+    there = None if there is False else there
     if isinstance(here, StreamStrategy) or isinstance(there, StreamStrategy):
         return bool(here == there)
     if isinstance(here, Statistic) and isinstance(there, Statistic):
         return here.allows(there)
     return bool(here == there or option_to_json(here) == option_to_json(there))
-
-
-def _same_in_other_form(here: Job, there: Job, names: Collection[str]) -> Collection[str]:
-    """Return those differing options that mean the same, although they are written otherwise.
-
-    A ranking ignores the order of groups. Cells are stated by their edges, or by their number.
-
-    Args:
-        here: a job in its normal form.
-        there: the job that defines the stream.
-        names: the differing options.
-    """
-    same: set[str] = set()
-    if "groups" in names and here.statistic == "top-k":
-        groups_here = here.value_of("groups")
-        groups_there = there.value_of("groups")
-        if groups_here and groups_there and set(groups_here) == set(groups_there):
-            same.add("groups")
-    of_cells = {name for form in FORMS_OF_CELLS for name in form}
-    if "edges" in names and of_cells & {*names}:
-        statistic = parse_statistic(here).of_group
-        if statistic.allows(parse_statistic(there).of_group):
-            same |= of_cells
-    return same
 
 
 def _short_text(value: object) -> str:
