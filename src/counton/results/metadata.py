@@ -55,7 +55,7 @@ _WORDS: Mapping[str, tuple[str, ...]] = {
 }
 
 
-def period_anew(statistic: Statistic, per: str | None) -> str | None:
+def counting_period_of(statistic: Statistic, per: str | None) -> str | None:
     """Return the period, such as "1w", after which a statistic counts each user again, if any."""
     if per is None or statistic.statistics:
         return None
@@ -267,7 +267,7 @@ class ReleaseMetadata:
         """Number of declared groups; None for one total."""
         return None if self.group_by is None else len(self.domain or ())
 
-    def anew_every(self, of: Statistic | None = None) -> str | None:
+    def counting_period(self, of: Statistic | None = None) -> str | None:
         """Return the period after which each user is counted again, if there is one.
 
         Args:
@@ -277,17 +277,17 @@ class ReleaseMetadata:
             Text such as "1w"; None if each user counts once in the stream, or if users are not
             counted.
         """
-        return period_anew(
+        return counting_period_of(
             self.inner if of is None else of, self.contribution_rule.contribution_period
         )
 
-    def anew(self, of: Statistic | None = None) -> str | None:
-        """Return the period of `anew_every` as a word, such as "week".
+    def counting_period_in_words(self, of: Statistic | None = None) -> str | None:
+        """Return the period of `counting_period` as a word, such as "week".
 
         Args:
-            of: as in `anew_every`.
+            of: as in `counting_period`.
         """
-        period = self.anew_every(of)
+        period = self.counting_period(of)
         return None if period is None else PERIODS.get(period, f"period of {period}")
 
     @property
@@ -322,7 +322,7 @@ class ReleaseMetadata:
         """
         if not self.counts_users:
             return None
-        period = self.anew()
+        period = self.counting_period_in_words()
         if period is None and self.rule_in_words.once_per_window:
             return self.window
         return period

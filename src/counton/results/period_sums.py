@@ -114,7 +114,7 @@ def _refuse_users_added(numbers: ReleaseData, every: str, edges: NDArray[np.int6
     again = metadata.users_again
     if again is None or (numbers.users_begin[edges[1:] - 1] == edges[:-1]).all():
         return
-    length = metadata.anew_every() or metadata.windows.every
+    length = metadata.counting_period() or metadata.windows.every
     raise InvalidInputError(
         f"{param('sums', every)} does not give numbers of distinct users, because each counts once "
         f"in each {again}. Give {param('sums', length)}; or ask for a total of some steps, whose "

@@ -229,21 +229,21 @@ class ReleaseData:
         if self.has_cells:
             return AllToDate()
         if series == "period-to-date":
-            period = self.metadata.anew()
+            period = self.metadata.counting_period_in_words()
             return AllToDate() if period is None else PeriodToDate(period)
         return LastWindows(1) if series == "per-window" else AllToDate()
 
     @cached_property
     def period_begins(self) -> NDArray[np.int64]:
         """For each step, the last step before its period: users count again in each."""
-        every = self.metadata.anew_every()
+        every = self.metadata.counting_period()
         windows = self.metadata.windows
         return period_starts(windows, every, self.steps.stop - 1)
 
     @property
     def users_begin(self) -> NDArray[np.int64]:
         """For each step, the step after which users are counted again."""
-        if self.metadata.anew_every() is not None:
+        if self.metadata.counting_period() is not None:
             return self.period_begins
         return np.asarray(self.steps, np.int64) - 1
 

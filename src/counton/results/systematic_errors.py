@@ -267,7 +267,7 @@ def _limits_of_all_groups(metadata: ReleaseMetadata, groups: int) -> str:
 
 def adds_users_up(metadata: ReleaseMetadata) -> str | None:
     """Return a note that counts of users by period are added up, if they are."""
-    period = metadata.anew()
+    period = metadata.counting_period_in_words()
     return None if period is None or metadata.series != "cumulative" else counted_anew(period)
 
 
@@ -314,7 +314,9 @@ def _users_of_periods(metadata: ReleaseMetadata) -> list[SystematicError]:
         if users_note is None:
             return []
         return [SystematicError(f"users, {users_note},", _ADDED_UP)]
-    periods = {name: metadata.anew(inner_of(part)) for name, part in parts.items()}
+    periods = {
+        name: metadata.counting_period_in_words(inner_of(part)) for name, part in parts.items()
+    }
     return [
         SystematicError(f"users, {counted_anew(period)},", _ADDED_UP).of_part(name)
         for name, period in periods.items()

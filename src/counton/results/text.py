@@ -94,7 +94,7 @@ def _published_in_words(
     if statistics := metadata.inner.statistics:
         parts = []
         for part_name, part in statistics.items():
-            period = metadata.anew(inner_of(part))
+            period = metadata.counting_period_in_words(inner_of(part))
             users_note = "" if period is None else f", users {counted_anew(period)}"
             parts.append(f"{part_name} ({inner_of(part).keyword}{users_note})")
         called = f"report of {list_in_words(parts)}"
@@ -256,7 +256,7 @@ def _released_in_words(metadata: ReleaseMetadata, design: Design, steps: int) ->
     elif additive:
         subject = f"cumulative {subject}"
     elif metadata.series == "period-to-date":
-        period = metadata.anew() or "period"
+        period = metadata.counting_period_in_words() or "period"
         subject = f"{subject} in each {period}{to_date(metadata, period)}"
     else:
         subject = f"running {subject}"

@@ -36,7 +36,7 @@ from counton.job.values import LATEST_ROW, NOW, QUARANTINE
 from counton.privacy import ExpiringDP, ExpiringZCDP
 from counton.privacy.contribution import unit_without_period
 from counton.privacy.guarantees import guarantee_from
-from counton.results.metadata import period_anew
+from counton.results.metadata import counting_period_of
 from counton.results.release import ChartWords
 from counton.run.spec.statistic_parsing import (
     normal_domain,
@@ -224,7 +224,7 @@ def period_that_begins_anew(
         per: period of users.
         windows: the windows of the stream.
     """
-    period = period_anew(of_group, per)
+    period = counting_period_of(of_group, per)
     if period is None or not made_of_windows(windows, period):
         return None
     return period
