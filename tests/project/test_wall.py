@@ -179,7 +179,7 @@ LENGTHS = {
         "run/rows/uncounted_files.py: recognise_files",
         "len(files.parts)",
     ): "how many files a job names",
-    ("state/stream.py: Stream.amounts", "totals.size"): "whether there are cells",
+    ("state/stream_reader.py: JournalReader.amounts", "totals.size"): "whether there are cells",
 }
 #: Calls whose arguments say how large an array is, and nothing else.
 SHAPES = {"full", "empty", "zeros", "range"}

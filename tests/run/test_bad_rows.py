@@ -287,5 +287,5 @@ def test_a_rehearsal_writes_no_file_that_its_stream_remembers(tmp_path: Path) ->
     released(asked(tmp_path, GOOD, bad_rows=f"quarantine:{file}"))
     file.unlink(missing_ok=True)
     job = asked(tmp_path, [*GOOD, BAD["NaN"]], until="2024-03-01T05:00")
-    assert dry_run(job).confidential_counts().quarantined == 1
+    assert dry_run(job).confidential_counts().rows.quarantined == 1
     assert not file.exists()

@@ -24,20 +24,16 @@ from counton.cli.print_forms import (
     warn_of_weak,
 )
 from counton.cli.run_report import (
+    confidential_notes,
     count_column_option,
     empty_other_group_notes,
-    held_back_notes,
     left_out_options_note,
-    missing_row_notes,
-    omitted_row_notes,
-    unlisted_group_notes,
-    user_notes,
+    number_of_dropped_rows,
 )
 from counton.io.input_paths import left_in_folders
 from counton.job.common_options import Job
 from counton.run.dry_run import DryRun, dry_run
 from counton.run.plan_job import PlannedJob, planned_jobs
-from counton.run.rows.row_numbers import RowNumbers
 from counton.run.spec.terms import SingleTable
 from counton.run.stream_notes import new_stream_notes
 
@@ -82,7 +78,10 @@ def print_dry_run(
     """
     outcomes = {name: _rehearse(jobs[name], plan) for name, plan in planned_jobs(jobs).items()}
     if as_json:
-        reports = {name: _to_dict(outcome) for name, outcome in outcomes.items()}
+        reports = {
+            name: _to_dict(outcome, until_is_of_file=until_is_of_file)
+            for name, outcome in outcomes.items()
+        }
         print_json({"dry_run": True, "jobs": reports})
     else:
         for name, outcome in outcomes.items():
@@ -120,18 +119,9 @@ def _print(
             result = outcome.result
             console.write_line(f"{name}: {_release_in_words(result)} {_loss_in_words(outcome)}")
             _write_remarks(outcome, errors, f"job {name}: ")
-            rows = result.confidential_counts()
             names = names_of_job(outcome.job, until_is_of_file=until_is_of_file)
-            notes = [
-                f"rows read: {rows.read:,}",
-                *held_back_notes(result.confidential_held_back(), names),
-                *omitted_row_notes(rows, result.confidential_beyond_limit()),
-                *unlisted_group_notes(rows, result.spec),
-                *missing_row_notes(result.confidential_without_rows(), result.spec),
-                *_empty_other_group_notes(result, rows),
-                *user_notes(rows, result.spec),
-            ]
-            for note in notes:
+            n_read = result.confidential_counts().rows.read
+            for note in (f"rows read: {n_read:,}", *_confidential_notes(result, names)):
                 errors.write_line(f"{CONFIDENTIAL}: job {name}: {note}")
         case ClosedStream():
             console.write_line(
@@ -141,15 +131,17 @@ def _print(
             errors.write_line(line_of_failed_job(name, outcome.message))
 
 
-def _empty_other_group_notes(result: DryRun, rows: RowNumbers) -> list[str]:
-    """Return a note on a group that is only noise, with the remedy while a new stream has one."""
-    if result.before is not None:
-        return []
+def _confidential_notes(result: DryRun, names: Mapping[str, str]) -> list[str]:
+    """Return the notes of the run, with what can be done as long as there is no stream."""
+    notes = confidential_notes(result, result.confidential_newly_quarantined(), names)
+    if not result.begins_stream:
+        return notes
+    without_rows = empty_other_group_notes(result.confidential_counts().rows, result.spec)
     remedy = (
         "To leave it out, delete the line other-group before the first run. A row of an unlisted "
         "group then stops the run"
     )
-    return [f"{note}. {remedy}" for note in empty_other_group_notes(rows, result.spec)]
+    return [f"{note}. {remedy}" if note in without_rows else note for note in notes]
 
 
 def _write_remarks(rehearsal: Rehearsal, messages: Console | ReportLines, prefix: str) -> None:
@@ -164,7 +156,7 @@ def _write_remarks(rehearsal: Rehearsal, messages: Console | ReportLines, prefix
     unread = left_in_folders(rehearsal.job.events, rehearsal.job.file_format)
     if unread is not None:
         messages.write_line(f"{prefix}{unread}")
-    if result.before is not None:
+    if not result.begins_stream:
         left_out = left_out_options_note(result.spec, rehearsal.job)
         if left_out is not None:
             names = names_in_run([type(rehearsal.job)])
@@ -185,11 +177,11 @@ def _write_remarks(rehearsal: Rehearsal, messages: Console | ReportLines, prefix
 
 def _release_in_words(result: DryRun) -> str:
     windows = result.spec.terms.windowing.windows
-    new = result.after - (result.before or 0)
+    new = result.after - result.before
     contents = "the table"
     if windows.is_recurring:
         contents = counted(new, windows.noun)
-    if result.before is None:
+    if result.begins_stream:
         return f"would create the stream and release {contents}."
     if not new:
         return f"would release nothing: no new window is due after {result.before:,}."
@@ -202,48 +194,45 @@ def _loss_in_words(rehearsal: Rehearsal) -> str:
     """Return a sentence on what a run would spend."""
     loss = loss_of(rehearsal.plan)
     unit = rehearsal.result.spec.metadata().privacy_unit
-    if rehearsal.result.before is None:
+    if rehearsal.result.begins_stream:
         return f"It would spend {loss} for each {unit}, once for the whole stream."
     return f"The privacy loss is {loss} for each {unit}, which is spent already."
 
 
-def _to_dict(outcome: Rehearsal | ClosedStream | FailedJob) -> dict[str, object]:
+def _to_dict(
+    outcome: Rehearsal | ClosedStream | FailedJob, *, until_is_of_file: bool
+) -> dict[str, object]:
     match outcome:
         case Rehearsal():
-            return _rehearsal_to_dict(outcome)
+            names = names_of_job(outcome.job, until_is_of_file=until_is_of_file)
+            return _rehearsal_to_dict(outcome, names)
         case ClosedStream():
             return {"ended": outcome.closed_at_step}
         case FailedJob():
             return failed_report(outcome.code, outcome.message)
 
 
-def _rehearsal_to_dict(outcome: Rehearsal) -> dict[str, object]:
+def _rehearsal_to_dict(outcome: Rehearsal, names: Mapping[str, str]) -> dict[str, object]:
     result = outcome.result
     windowing = result.spec.terms.windowing
     metadata = result.spec.metadata()
-    rows = result.confidential_counts()
+    counts = result.confidential_counts()
     warnings = ReportLines()
     _write_remarks(outcome, warnings, "")
-    dropped = (
-        rows.before_start
-        + rows.after_last_window
-        + rows.unlisted
-        + rows.missing
-        + result.confidential_beyond_limit()
-    )
     is_single_table = isinstance(windowing, SingleTable)
     return {
-        "new_stream": result.before is None,
-        "released": result.before or 0,
-        "would_release": result.after - (result.before or 0),
+        "new_stream": result.begins_stream,
+        "released": result.before,
+        "would_release": result.after - result.before,
         "until": None if is_single_table else windowing.windows.format_moment(result.until),
         "guarantee": metadata.guarantee.to_dict(),
         "privacy_unit": metadata.privacy_unit,
         "warnings": warnings.lines,
         "plan": outcome.plan.to_dict(),
         "not_private": {
-            "rows": rows.read,
-            "dropped": dropped,
-            "quarantined": rows.quarantined,
+            "rows": counts.rows.read,
+            "dropped": number_of_dropped_rows(result, counts),
+            "quarantined": counts.rows.quarantined,
+            "notes": _confidential_notes(result, names),
         },
     }

@@ -10,14 +10,12 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from fractions import Fraction
-from pathlib import Path
 from typing import NamedTuple
 
 from counton.base.columns import list_in_words
 from counton.base.errors import param, translate
 from counton.base.lengths import LATE_DAYS
 from counton.base.look_alikes import shown_beside
-from counton.base.outside_input import read_plain
 from counton.base.wording import counted
 from counton.job.common_options import Job
 from counton.results.privacy_text import users_note_of
@@ -26,7 +24,7 @@ from counton.results.subject_text import size_of_table
 from counton.results.systematic_errors import systematic_errors
 from counton.run.input_notes import differing_rows_note, number_missing
 from counton.run.rows.row_numbers import RowNumbers, WithoutRows
-from counton.run.run_job import RowCounts, RunResult
+from counton.run.run_job import RowCounts, RunReport, RunResult
 from counton.run.spec.changed_options import left_out_options
 from counton.run.spec.stream_spec import StreamSpec
 from counton.run.spec.terms import (
@@ -141,11 +139,11 @@ def time_remarks(result: RunResult) -> Iterator[str]:
     )
 
 
-def _limits_users(result: RunResult) -> bool:
+def _limits_users(result: RunReport) -> bool:
     return result.spec.terms.privacy_unit.user_column is not None
 
 
-def _may_revise(result: RunResult) -> bool:
+def _may_revise(result: RunReport) -> bool:
     terms = result.spec.terms
     is_ranking = isinstance(terms.statistic, RankingOfGroups)
     can_be_revised = not isinstance(terms.windowing, Expiring) and terms.workload is None
@@ -176,26 +174,18 @@ class RowsNote(NamedTuple):
         return f"{self.text}: {self.number:,}{share}"
 
 
-def distinct_lines(file: Path | None) -> frozenset[bytes]:
-    """Return the distinct lines of the file to which a job writes unreadable rows, if it exists."""
-    if file is None:
-        return frozenset()
-    try:
-        return frozenset(read_plain(file).splitlines())
-    except OSError:
-        return frozenset()
-
-
-def omitted_row_notes(rows: RowNumbers, beyond_limit: int) -> list[str]:
-    """Return sentences on the rows that a dry run would not count, whatever windows they are of.
+def confidential_notes(
+    report: RunReport, newly_quarantined: int, names: Mapping[str, str]
+) -> list[str]:
+    """Return all notes for the operator on the rows of a run, or of its dry run.
 
     Args:
-        rows: numbers of the rows that were read.
-        beyond_limit: number of rows beyond their user's limit.
+        report: the run, or the dry run, which has the same notes.
+        newly_quarantined: number of unreadable rows that no earlier run had written to their file.
+        names: what the notes call options.
     """
-    return _lines_of(
-        _omitted_rows(rows.missing, rows.quarantined, beyond_limit, rows_read=rows.read)
-    )
+    notes = held_back_notes(report.confidential_counts().held_back, names)
+    return notes + [translate(note, names) for note in operator_notes(report, newly_quarantined)]
 
 
 def quarantined_note(number: int) -> str:
@@ -233,7 +223,7 @@ def _omitted_rows(
     ]
 
 
-def operator_notes(result: RunResult, newly_quarantined: int) -> list[str]:
+def operator_notes(result: RunReport, newly_quarantined: int) -> list[str]:
     """Return exact facts about the rows of a run, in sentences for the operator only.
 
     Args:
@@ -310,7 +300,7 @@ def held_back_notes(
     return [translate(held_back.note(), names_with_setting)]
 
 
-def _notes_of_windows(result: RunResult, of_rows: Sequence[RowsNote]) -> list[RowsNote]:
+def _notes_of_windows(result: RunReport, of_rows: Sequence[RowsNote]) -> list[RowsNote]:
     counts = result.confidential_counts()
     windows = result.spec.terms.windowing.windows
     # A file of all events repeats the rows before the first window in each run.
@@ -359,7 +349,7 @@ def _notes_of_windows(result: RunResult, of_rows: Sequence[RowsNote]) -> list[Ro
     ]
 
 
-def _late_in_closed_windows(result: RunResult) -> str:
+def _late_in_closed_windows(result: RunReport) -> str:
     """Return words for new rows of an input with all rows that came too late to count."""
     windows = result.spec.terms.windowing.windows
     if windows.n_revisions:
@@ -370,7 +360,7 @@ def _late_in_closed_windows(result: RunResult) -> str:
     )
 
 
-def _remembered_days(result: RunResult) -> str:
+def _remembered_days(result: RunReport) -> str:
     """Return of which days missing rows are noticed, in words; "" if of all days.
 
     Digests of users are deleted after these days, so that older rows are unknown.
@@ -381,7 +371,7 @@ def _remembered_days(result: RunResult) -> str:
     return f" of the last {terms.windowing.windows.remembered_days} days"
 
 
-def _when_counted(result: RunResult) -> str:
+def _when_counted(result: RunReport) -> str:
     windows = result.spec.terms.windowing.windows
     has_next_release = result.after < windows.steps
     if result.after > result.before:
@@ -396,7 +386,7 @@ def _when_counted(result: RunResult) -> str:
     return "to be counted at the next release"
 
 
-def _late_in_snapshot(result: RunResult) -> str:
+def _late_in_snapshot(result: RunReport) -> str:
     """Return words for late rows of a snapshot, which does not tell which of them are new."""
     remedies = f"to wait: {param('release_delay')}"
     if _may_revise(result):
@@ -406,7 +396,7 @@ def _late_in_snapshot(result: RunResult) -> str:
     )
 
 
-def _which_beyond(result: RunResult) -> str:
+def _which_beyond(result: RunReport) -> str:
     """Return which rows are counted that are beyond their user's limit; "" for all of this run."""
     if result.is_single_table or not result.before:
         return ""
@@ -419,12 +409,12 @@ def _which_beyond(result: RunResult) -> str:
             return ""
 
 
-def _number_of_duplicates(result: RunResult) -> int:
+def _number_of_duplicates(result: RunReport) -> int:
     """Return how many rows were counted before; of snapshots, which repeat all rows, none."""
     return result.confidential_counts().input.choice.duplicates if result.job.append else 0
 
 
-def _number_of_closed_windows(result: RunResult) -> int:
+def _number_of_closed_windows(result: RunReport) -> int:
     """Return how many new rows came for closed windows.
 
     Nearly all rows of a snapshot are counted rows, which the state has forgotten: none of those.
@@ -432,7 +422,7 @@ def _number_of_closed_windows(result: RunResult) -> int:
     return result.confidential_counts().input.choice.after_final if result.job.append else 0
 
 
-def _changed_windows(result: RunResult) -> list[str]:
+def _changed_windows(result: RunReport) -> list[str]:
     """Return a sentence for each of the newest windows whose rows differ from the last input's."""
     spec = result.spec
     windows = spec.terms.windowing.windows
@@ -577,7 +567,7 @@ def user_notes(rows: RowNumbers, spec: StreamSpec) -> list[str]:
     ]
 
 
-def _remedy_of_late_rows(result: RunResult) -> str:
+def _remedy_of_late_rows(result: RunReport) -> str:
     """Return sentences on how many rows were in time, and how many a longer wait would find."""
     windows = result.spec.terms.windowing.windows
     counts = result.confidential_counts()
@@ -696,14 +686,14 @@ def json_report(
         "not_private": {
             "rows": counts.rows.read,
             "late_uncounted": counts.input.late_uncounted,
-            "dropped": _number_of_dropped_rows(result, counts),
+            "dropped": number_of_dropped_rows(result, counts),
             "quarantined": counts.rows.quarantined,
             "notes": [*notes],
         },
     }
 
 
-def _number_of_dropped_rows(result: RunResult, counts: RowCounts) -> int:
+def number_of_dropped_rows(result: RunReport, counts: RowCounts) -> int:
     """Return how many rows of the input count in no window."""
     # Rows that are chosen one by one are counted as they are chosen; others by windows.
     of_choice = _number_of_closed_windows(result)

@@ -28,13 +28,11 @@ from counton.cli.print_forms import (
 )
 from counton.cli.privacy_words import privacy_line
 from counton.cli.run_report import (
+    confidential_notes,
     count_column_option,
-    distinct_lines,
-    held_back_notes,
     json_report,
     left_out_options_note,
     next_window_line,
-    operator_notes,
     other_group_line,
     progress_line,
     quarantined_note,
@@ -46,6 +44,7 @@ from counton.results.subject_text import groups_in_words, statistic_in_words
 from counton.results.terminal import screen_of
 from counton.run.new_job.default_paths import has_default_state
 from counton.run.prepared_run import PreparedRun
+from counton.run.quarantine_file import QuarantineFile
 from counton.run.run_job import RunResult, run
 from counton.run.spec.parsing import parse_policies
 from counton.run.stream_notes import new_stream_notes
@@ -149,7 +148,7 @@ def run_and_report(
     """
     names = words_of_options([type(job)]) if names is None else names
     messages = ReportLines() if is_silent else Console(stderr=True)
-    quarantine = _QuarantineFile.before_run(job)
+    quarantine = QuarantineFile.before_run(parse_policies(job).quarantine)
     if not prefix:
         guard_paths = (job.state, job.rollback_guard)
         warn_of_guard_beside_state(messages, [guard_paths], option="--rollback-guard")
@@ -168,8 +167,7 @@ def run_and_report(
         left_out = left_out_options_note(result.spec, job)
         if left_out is not None:
             messages.write_line(f"{prefix}note: {translate(left_out, names)}")
-    notes = held_back_notes(result.confidential_counts().held_back, names)
-    notes += [translate(note, names) for note in operator_notes(result, newly_quarantined)]
+    notes = confidential_notes(result, newly_quarantined, names)
     has_later_windows = next_window_line(result) is not None
     if isinstance(messages, ReportLines):
         report = json_report(result, warnings=messages.lines, notes=notes)
@@ -178,31 +176,6 @@ def run_and_report(
         messages.write_line(f"{CONFIDENTIAL}: {prefix}{note}")
     print_result(Console(), result, names)
     return RunOutcome(None, result.chart_error, has_later_windows)
-
-
-@dataclass(frozen=True)
-class _QuarantineFile:
-    """The file of unreadable rows, and what it held before a run.
-
-    Attributes:
-        path: the file; None: there is none.
-        lines_before: its lines before, with the names of its columns; none if it did not exist.
-    """
-
-    path: Path | None
-    lines_before: frozenset[bytes]
-
-    @classmethod
-    def before_run(cls, job: Job) -> _QuarantineFile:
-        """Read the file of a job that was not run yet."""
-        path = parse_policies(job).quarantine
-        return cls(path, distinct_lines(path))
-
-    def number_of_new_rows(self) -> int:
-        """Return how many rows the file has that it did not have before."""
-        new_lines = distinct_lines(self.path) - self.lines_before
-        n_headers = 0 if self.lines_before else 1
-        return max(0, len(new_lines) - n_headers)
 
 
 def _run(job: Job, *, confirms_new_stream: bool) -> RunResult:

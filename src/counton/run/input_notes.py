@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from counton.run.run_job import RunResult
+from counton.run.run_job import RunReport
 
 
-def number_missing(result: RunResult) -> int:
+def number_missing(result: RunReport) -> int:
     """Return how many counted rows the input of a run lacks. Exact: only for the operator."""
     counts = result.confidential_counts().input
     if not result.options.input.repeats_rows:
@@ -13,7 +13,7 @@ def number_missing(result: RunResult) -> int:
     return counts.missing or counts.choice.missing
 
 
-def differing_rows_note(result: RunResult) -> str | None:
+def differing_rows_note(result: RunReport) -> str | None:
     """Return a sentence if this run released nothing and its rows are not those that released
     numbers count: then the numbers shown are of other rows. None otherwise.
 

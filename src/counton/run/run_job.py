@@ -39,6 +39,7 @@ from counton.run.windows.due_windows import EndedWindows, ReleaseClock, RowTimes
 from counton.run.windows.held_back import HeldBackWindows, find_held_back
 from counton.state import Store, Stream
 from counton.state.database import CommitHook
+from counton.state.stream_reader import JournalReader
 
 if TYPE_CHECKING:
     from counton.run.counting.step_inputs import PlannedSteps
@@ -63,44 +64,33 @@ class RowCounts:
     held_back: HeldBackWindows | None = None
 
 
-@dataclass(frozen=True)
-class RunResult:
-    """What a run did.
+@dataclass(frozen=True, kw_only=True)
+class RunReport:
+    """What a run did, or what it would do: all from which notes for the operator are made.
 
     Attributes:
         name: name of the stream.
         job: the job, filled with the options that its stream keeps.
         spec: the specification of the stream.
         options: how the run read its rows, and which windows it released.
-        outputs: the files that it wrote.
         before, after: number of steps released before the run and after it.
         until: windows that ended by this time are released, in microseconds since 1970; of a
             single table, the time means nothing.
-        release: all that the stream has released.
-        spent: lines on the total privacy loss of each kind of unit of the state, if it has several.
         counts: exact numbers of rows, for the operator.
         column_names: names of the columns of the rows of a new stream; else none.
-        other_units: of a new stream, units in the ledger of the state whose losses are not added to
-            that of the stream.
         is_duplicate_input: whether all files were counted by earlier runs.
-        chart_error: why the chart could not be drawn; None if it was drawn, or there is none.
     """
 
     name: str
     job: Job
     spec: StreamSpec
     options: RunOptions
-    outputs: OutputFiles
     before: int
     after: int
     until: int
-    release: Release
-    spent: tuple[str, ...]
     counts: Private[RowCounts] = field(repr=False)
     column_names: tuple[str, ...] = ()
-    other_units: tuple[str, ...] = ()
     is_duplicate_input: bool = False
-    chart_error: str | None = None
 
     @property
     def is_single_table(self) -> bool:
@@ -110,6 +100,26 @@ class RunResult:
     def confidential_counts(self) -> RowCounts:
         """Return the exact numbers of rows. Only for people who may see the rows."""
         return reveal(self.counts)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunResult(RunReport):
+    """What a run did.
+
+    Attributes:
+        outputs: the files that it wrote.
+        release: all that the stream has released.
+        spent: lines on the total privacy loss of each kind of unit of the state, if it has several.
+        other_units: of a new stream, units in the ledger of the state whose losses are not added to
+            that of the stream.
+        chart_error: why the chart could not be drawn; None if it was drawn, or there is none.
+    """
+
+    outputs: OutputFiles
+    release: Release
+    spent: tuple[str, ...]
+    other_units: tuple[str, ...] = ()
+    chart_error: str | None = None
 
     def read(self, level: float | None = None, shown: DisplaySelection | None = None) -> Release:
         """Return all that the stream has released, with intervals.
@@ -332,13 +342,7 @@ def commit(
         refuse_counted_meanwhile(
             rows_read.files, stream.has_source, are_several=prepared.are_several_files
         )
-    steps: PlannedSteps | NoSteps | None = None
-    if stream is not None and commit_hook is None:
-        steps = find_no_steps(prepared, rows_read, ended, stream)
-    if steps is None:
-        from counton.run.counting.plan_steps import plan_steps  # imports polars
-
-        steps = plan_steps(prepared, rows_read, ended, stream)
+    steps = find_steps(prepared, rows_read, ended, stream, may_be_none=commit_hook is None)
     new_public_facts: Mapping[str, object] | None = None
     if stream is None:
         stream = state.create(spec)
@@ -354,6 +358,50 @@ def commit(
         from counton.run.erasure import retain
 
         retain(stream, spec, retention)
+    return Committed(stream, spec, count_rows(prepared, rows_read, ended, steps))
+
+
+def find_steps(
+    prepared: PreparedRun,
+    rows_read: ReadRows,
+    ended: EndedWindows,
+    stream: JournalReader | None,
+    *,
+    may_be_none: bool = True,
+) -> PlannedSteps | NoSteps:
+    """Compare the rows with those that the stream has counted; nothing is written.
+
+    Args:
+        stream: the stream, with its key; None if the job begins it.
+        may_be_none: whether a run that changes nothing may skip `plan_steps`.
+
+    Raises:
+        InvalidInputError: counted rows are missing.
+        SumOverflowError: sums would not be exact.
+    """
+    if stream is not None and may_be_none:
+        no_steps = find_no_steps(prepared, rows_read, ended, stream)
+        if no_steps is not None:
+            return no_steps
+    from counton.run.counting.plan_steps import plan_steps  # imports polars
+
+    return plan_steps(prepared, rows_read, ended, stream)
+
+
+def count_rows(
+    prepared: PreparedRun,
+    rows_read: ReadRows,
+    ended: EndedWindows,
+    steps: PlannedSteps | NoSteps,
+) -> Private[RowCounts]:
+    """Return the exact numbers of the rows of a run, or of its dry run. Operator only.
+
+    Args:
+        prepared: the run.
+        rows_read: its rows.
+        ended: the windows that it releases.
+        steps: what the rows add to the stream.
+    """
     sums = reveal(rows_read.sums)
     numbers = sums.numbers
     if not steps.changes_anything:
@@ -364,17 +412,17 @@ def commit(
         empty_windows=_number_of_empty_windows(prepared, sums.times, steps),
         without_rows=find_without_rows(
             sums,
-            spec,
+            prepared.spec,
             prepared.options,
             steps.span.new_steps,
             begins_stream=prepared.begins_stream,
         ),
-        held_back=held_back_windows(prepared, rows_read, ended),
+        held_back=_held_back_windows(prepared, rows_read, ended),
     )
-    return Committed(stream, spec, Private(counts))
+    return Private(counts)
 
 
-def held_back_windows(
+def _held_back_windows(
     prepared: PreparedRun, rows_read: ReadRows, ended: EndedWindows
 ) -> HeldBackWindows | None:
     """Return the windows of the newest rows that a first run does not release. Operator only.

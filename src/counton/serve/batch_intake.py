@@ -32,7 +32,7 @@ from counton.serve.log_lines import warn
 from counton.serve.served_jobs import ServedJob, pack_rows
 from counton.serve.settings import BATCH_ROWS
 from counton.state.inbox import Batch, BatchStatus, Inbox
-from counton.state.stream import Amounts
+from counton.state.stream_reader import Amounts
 from counton.windowing.windows import microseconds
 
 Clock = Callable[[], datetime]

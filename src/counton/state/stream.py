@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from typing_extensions import override
 
-from counton.base.arrays import IntegersOrFloats, extremes
+from counton.base.arrays import IntegersOrFloats
 from counton.base.errors import (
     ConcurrentWriterError,
     CountonError,
@@ -51,20 +51,6 @@ if TYPE_CHECKING:
 
 #: What to give in place of inputs of another shape.
 _SHAPED = "pass one total for each step and declared cell"
-
-
-@name_alone
-class Amounts(NamedTuple):
-    """The size of a stream's sums so far. Secret.
-
-    Attributes:
-        largest: largest total of any cell so far, as an integer multiple of the stream's
-            resolution.
-        whole: sum of the totals of all cells, for a stream with a statistic; 0 for plain counts.
-    """
-
-    largest: int
-    whole: float
 
 
 @name_alone
@@ -441,17 +427,7 @@ class Stream(JournalReader, Closing):
             return None
 
     @property
-    def amounts(self) -> Private[Amounts]:
-        """The sizes of the stream's exact sums so far. Secret."""
-        totals = reveal(self._committed_counter().totals_taken)
-        statistic = self.statistic
-        smallest, most = extremes(totals)
-        whole = 0.0
-        if statistic is not None and totals.size:
-            whole = float(statistic.total(totals[None])[0])
-        return Private(Amounts(max(-smallest, most), whole))
-
-    @property
+    @override
     def late_row_stats(self) -> Private[LateRowStats]:
         """Numbers of rows received, and of those after their window's release. Exact: secret."""
         return Private(self._late_row_stats)
@@ -528,6 +504,7 @@ class Stream(JournalReader, Closing):
             self._guard.note(at, digest, self._row.id)
         self._recorded_in_guard = at
 
+    @override
     def _committed_counter(self) -> Counter:
         """Return the counter at the last commit, rebuilt after a failed release.
 

@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from counton.base.arrays import extremes
 from counton.base.errors import ConcurrentWriterError, InvalidInputError, StateError
-from counton.base.exact import check_integer
+from counton.base.exact import check_integer, name_alone
 from counton.base.private import Private, reveal
-from counton.continual import Design, Releases
+from counton.continual import Counter, Design, Releases
 from counton.state import journal, stream_rows
 from counton.state import keys as keyfile
 from counton.state.authenticated_rows import AuthenticatedContents
+from counton.state.commit_input import LateRowStats
 from counton.state.database import Database
 from counton.state.public_rows import PublicRow
 from counton.state.rollback_guard import confirm_release, latest_guard, position_of
@@ -35,6 +37,20 @@ ObservedBlock = tuple[NDArray[np.int64], NDArray[np.int64]]
 _Found = TypeVar("_Found")
 #: Attempts to read rows that another process changes meanwhile.
 _ATTEMPTS = 5
+
+
+@name_alone
+class Amounts(NamedTuple):
+    """The size of a stream's sums so far. Secret.
+
+    Attributes:
+        largest: largest total of any cell so far, as an integer multiple of the stream's
+            resolution.
+        whole: sum of the totals of all cells, for a stream with a statistic; 0 for plain counts.
+    """
+
+    largest: int
+    whole: float
 
 
 class JournalReader:
@@ -242,6 +258,50 @@ class JournalReader:
 
         def read(connection: Connection, contents: AuthenticatedContents) -> Secret | None:
             return dedup.read_secret(connection, contents.digests, subkey)
+
+        return self._read_contents(read)
+
+    @property
+    def amounts(self) -> Private[Amounts]:
+        """The sizes of the stream's exact sums so far. Secret.
+
+        Raises:
+            NoiseKeyError: the key is not the stream's.
+            StateError: the sums were altered.
+        """
+        totals = reveal(self._committed_counter().totals_taken)
+        statistic = self.statistic
+        smallest, most = extremes(totals)
+        whole = 0.0
+        if statistic is not None and totals.size:
+            whole = float(statistic.total(totals[None])[0])
+        return Private(Amounts(max(-smallest, most), whole))
+
+    @property
+    def late_row_stats(self) -> Private[LateRowStats]:
+        """Numbers of rows received, and of those after their window's release. Exact: secret.
+
+        Raises:
+            NoiseKeyError: the key is not the stream's.
+            StateError: the numbers were altered.
+        """
+
+        def read(connection: Connection, contents: AuthenticatedContents) -> LateRowStats:
+            del contents  # which checks the row that is read here
+            row = stream_rows.find(connection, self.name)
+            return LateRowStats(int(row.arrived), int(row.late))
+
+        return Private(self._read_contents(read))
+
+    def _committed_counter(self) -> Counter:
+        """Return the counter at the last commit, rebuilt from the state."""
+
+        def read(connection: Connection, contents: AuthenticatedContents) -> Counter:
+            del contents  # which checks the row that is read here
+            row = stream_rows.find(connection, self.name)
+            if row.step != self.step:
+                raise self._changed_meanwhile()
+            return stream_rows.load_counter(row, self._key, None)
 
         return self._read_contents(read)
 

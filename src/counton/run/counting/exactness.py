@@ -13,7 +13,7 @@ from counton.base.exact import refuse_overflow
 from counton.continual.design import largest_sum
 from counton.continual.node_distribution import distribution_for
 from counton.run.spec.stream_spec import StreamSpec
-from counton.state.stream import Amounts
+from counton.state.stream_reader import Amounts
 from counton.statistics.accumulator_statistic import most_readable, refuse_unreadable
 from counton.statistics.by_group import inner_of
 from counton.windowing.lazy_polars import polars as pl

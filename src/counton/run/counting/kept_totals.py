@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from counton.base.private import Private, reveal
 from counton.run.counting.measurement import Measurement
-from counton.state import Stream
+from counton.state.stream_reader import JournalReader
 from counton.windowing.lazy_polars import polars as pl
 
 #: Columns that say whose totals a row has.
@@ -24,7 +24,7 @@ _counted_total = pl.col("counted_total")
 
 
 def kept_totals(
-    stream: Stream | None, touched: NDArray[np.int64], measurement: Measurement
+    stream: JournalReader | None, touched: NDArray[np.int64], measurement: Measurement
 ) -> pl.DataFrame:
     """Return the totals that a stream keeps of some windows, and of those with rows to count.
 

@@ -19,18 +19,18 @@ from counton.run.prepared_run import PreparedRun
 from counton.run.rows.read_rows import ReadRows
 from counton.run.spec.stream_spec import StreamSpec
 from counton.run.windows.due_windows import EndedWindows
-from counton.state import Stream
 from counton.state.commit_input import LateRowStats
-from counton.state.stream import Amounts
+from counton.state.stream_reader import Amounts, JournalReader
 
 
 def plan_steps(
-    prepared: PreparedRun, rows_read: ReadRows, ended: EndedWindows, stream: Stream | None
+    prepared: PreparedRun, rows_read: ReadRows, ended: EndedWindows, stream: JournalReader | None
 ) -> PlannedSteps:
     """Turn the rows into the inputs of steps; nothing is written.
 
     Args:
-        stream: the stream, open for writing; None if the job begins it.
+        stream: the stream, with its key; None if the job begins it. A run that commits the steps
+            has opened it for writing.
 
     Raises:
         SumOverflowError: sums would not be exact.
@@ -75,7 +75,9 @@ def _refuse_missing_rows(prepared: PreparedRun, missing: MissingRows) -> None:
     refuse_shrunk_windows(options, prepared.windows, source_name, missing.open_windows)
 
 
-def _refuse_inexact_steps(spec: StreamSpec, steps: PlannedSteps, stream: Stream | None) -> None:
+def _refuse_inexact_steps(
+    spec: StreamSpec, steps: PlannedSteps, stream: JournalReader | None
+) -> None:
     """Refuse steps after which the totals of the stream might not be exact.
 
     Raises:

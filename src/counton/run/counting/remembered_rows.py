@@ -25,8 +25,8 @@ from numpy.typing import NDArray
 
 from counton.base.private import reveal
 from counton.run.spec.terms import StreamTerms
-from counton.state import Stream
 from counton.state.dedup import MOST_PARTS, DigestChange, DigestSet, Secret
+from counton.state.stream_reader import JournalReader
 from counton.windowing.lazy_polars import polars as pl
 from counton.windowing.periods import period_of
 from counton.windowing.windows import Windows
@@ -123,7 +123,9 @@ class RememberedRows:
     past_rows: int | None = None
 
     @classmethod
-    def read(cls, stream: Stream | None, terms: StreamTerms, released: int) -> RememberedRows:
+    def read(
+        cls, stream: JournalReader | None, terms: StreamTerms, released: int
+    ) -> RememberedRows:
         """Read what a stream remembers of rows that may still come again; None: a new stream.
 
         Args:
@@ -275,7 +277,7 @@ def _change_of_users(
     )
 
 
-def _past_rows_of(stream: Stream, first_open: FirstOpen, released: int) -> int | None:
+def _past_rows_of(stream: JournalReader, first_open: FirstOpen, released: int) -> int | None:
     for past in reveal(stream.digest_sets(PAST)):
         (first_period,) = past.columns
         if past.period == released and first_period[0] == first_open.period:

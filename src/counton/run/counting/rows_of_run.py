@@ -30,12 +30,12 @@ from counton.run.rows.window_sums import WindowSums
 from counton.run.spec.stream_spec import StreamSpec
 from counton.run.spec.terms import NewRows, SingleTable, Snapshot
 from counton.run.windows.due_windows import EndedWindows
-from counton.state import Stream
+from counton.state.stream_reader import JournalReader
 from counton.windowing.lazy_polars import polars as pl
 
 
 def rows_of_run(
-    prepared: PreparedRun, rows_read: ReadRows, ended: EndedWindows, stream: Stream | None
+    prepared: PreparedRun, rows_read: ReadRows, ended: EndedWindows, stream: JournalReader | None
 ) -> RowsOfRun:
     """Return the rows of a run: new ones, chosen ones, or those of a snapshot."""
     sums = reveal(rows_read.sums)
@@ -69,7 +69,7 @@ def _chosen_rows(
     rows_read: ReadRows,
     buffer: RowBuffer,
     ended: EndedWindows,
-    stream: Stream | None,
+    stream: JournalReader | None,
 ) -> RowsOfRun:
     """Choose the rows that count: they are new, whatever the input but a single table."""
     sums = reveal(rows_read.sums)

@@ -22,9 +22,8 @@ from counton.run.rows.read_rows import ReadRows
 from counton.run.rows.window_sums import KeptColumns
 from counton.run.spec.terms import Snapshot
 from counton.run.windows.due_windows import EndedWindows
-from counton.state import Stream
 from counton.state.commit_input import CommitInput
-from counton.state.stream_reader import ObservedBlock
+from counton.state.stream_reader import JournalReader, ObservedBlock
 
 
 @dataclass(frozen=True, repr=False)
@@ -59,7 +58,7 @@ class NoSteps:
 
 
 def find_no_steps(
-    prepared: PreparedRun, rows_read: ReadRows, ended: EndedWindows, stream: Stream
+    prepared: PreparedRun, rows_read: ReadRows, ended: EndedWindows, stream: JournalReader
 ) -> NoSteps | None:
     """Return that a run changes nothing; None if it may change something, or may tell something.
 
