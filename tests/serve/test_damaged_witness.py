@@ -11,6 +11,8 @@ from services import RunningService, job_file, rows, running
 
 PAGES = ["home", "shop"]
 DAMAGES = [b"", b"[" * 10**5]
+#: A service is not ready for so long after a batch that it could not keep: half a minute otherwise.
+SOON_READY = {"counton.serve.batch_intake._RECENT_SECONDS": 0.5}
 
 
 def kept() -> Path:
@@ -31,7 +33,7 @@ def all_is_well(service: RunningService, stream: str = "visits") -> bool:
 
 
 def test_running_service_continues_after_guard_is_repaired(tmp_path: Path) -> None:
-    with running(job_file(tmp_path)) as service:
+    with running(job_file(tmp_path), SOON_READY) as service:
         assert service.post("first", rows(0, PAGES)).status_code == 202
         service.at(2)
         service.wait_for(2)
@@ -66,7 +68,7 @@ def test_starting_service_serves_other_jobs_with_damaged_guard(tmp_path: Path) -
     (damaged,) = [one for one in files if b'"again"' in one.read_bytes()]
     right = damaged.read_bytes()
     damaged.write_bytes(b"junk")
-    with running(file) as service:
+    with running(file, SOON_READY) as service:
         assert service.post("next", rows(3, PAGES), stream="other").status_code == 202
         for name in ("visits", "again"):
             assert service.post("next", rows(3, PAGES), stream=name).status_code == 503
