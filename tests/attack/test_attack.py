@@ -62,7 +62,7 @@ def test_another_value_than_the_reference_finds_is_found(
     ("mistake", "kind", "seed", "says"),
     [
         (mistakes.late_rows_for_vanished_ones, "deliveries", 172, "is claimed"),
-        (histories.in_silence, "copies", 55, "was shown twice"),
+        (histories.in_silence, "copies", 57, "was shown twice"),
         long(mistakes.no_clip, "neighbours", 1357, "one unit moves"),
         long(mistakes.one_row_more, "neighbours", 220, "one unit moves"),
         long(mistakes.refusal_by_a_row, "neighbours", 37, "ann has too many rows"),
