@@ -221,6 +221,7 @@ def test_epsilon_of_steps_beyond_the_run_is_refused() -> None:
         run_of("fixed order", 2).epsilon(DELTA, steps=17)
 
 
+@pytest.mark.long
 def test_epsilon_of_a_run_with_more_noise_is_smaller() -> None:
     """A run may have more noise than its guarantee needs, if an earlier version began it."""
     key = Key.generate()

@@ -1,7 +1,8 @@
 """Secret places: bounds against integrals over small runs, attackers who adapt, runs that go on."""
 
 from collections import Counter
-from functools import partial
+from collections.abc import Iterator
+from functools import cache, partial
 from itertools import product
 from typing import Any
 
@@ -49,6 +50,14 @@ from counton.training.strategies import (
 )
 
 ZEROS = {"w": np.zeros(4)}
+
+
+@pytest.fixture(autouse=True, scope="module")
+def each_proof_once() -> Iterator[None]:
+    """Noise of one strategy for one guarantee is proved once: each proof takes seconds."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("counton.training.fit.places_multiplier", cache(places_multiplier))
+        yield
 
 
 def secret(key: Key, places: int = 3) -> SecretPlaces:
@@ -363,15 +372,16 @@ def noise_with(sampler: SecretPlaces, key: Key, name: str = "run") -> TrainingNo
     return TrainingNoise(strategy, key=key, name=name, guarantee=guarantee, sampler=sampler)
 
 
-def test_amplified_noise_states_its_reason() -> None:
+@pytest.mark.parametrize(("places", "share"), [(3, 0.75), long(16, 0.7)])
+def test_amplified_noise_states_its_reason(places: int, share: float) -> None:
     key = chosen_key()
-    noise = noise_with(secret(key, 16), key)
+    noise = noise_with(secret(key, places), key)
     strategy = noise.strategy
     wide = noise.std
     plain = TrainingNoise(strategy, key=key, name="run", guarantee=noise.guarantee).std
-    needed = places_multiplier(noise.guarantee, strategy, 16)
+    needed = places_multiplier(noise.guarantee, strategy, places)
     assert wide == pytest.approx(needed * np.sqrt(strategy.squared_sensitivity()), rel=1e-3)
-    assert wide < 0.7 * plain
+    assert wide < share * plain
     assert "drawn by chance and in secret" in noise.guarantee_text
 
 
@@ -428,6 +438,8 @@ def moment_bound_of(strategy: TrainingStrategy, places: int) -> MomentBound:
     return MomentBound(products)
 
 
+# `test_moment_bound.py` compares it with integrals over two places.
+@pytest.mark.long
 @pytest.mark.parametrize("strategy", SMALL, ids=lambda one: f"{one.name} {one.steps}")
 @pytest.mark.parametrize(("epsilon", "multiplier"), [(0.3, 2.0), (1.0, 1.0), (2.0, 0.7)])
 def test_moment_bound_is_above_the_exact_divergence_and_near_it(
@@ -462,6 +474,7 @@ def simulated_delta(
     return [(float(each.mean()), float(each.std() / np.sqrt(each.size))) for each in both]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("places", "epochs", "reach", "epsilon", "multiplier"),
     [(24, 8, 12, 1.0, 1.3), (24, 8, 24, 4.0, 0.6), (16, 1, 6, 1.0, 1.0), (20, 4, 8, 2.0, 0.8)],

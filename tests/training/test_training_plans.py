@@ -61,16 +61,22 @@ def test_plan_with_fixed_batches_has_no_more_error_than_separated() -> None:
     assert best_error(sampler=sampler) <= separated * ROUNDED
 
 
+@pytest.mark.parametrize(
+    "numbers", [(1, 4, 16), pytest.param((1, 2, 4, 8, 16), marks=pytest.mark.long)]
+)
 @pytest.mark.parametrize("order", ["fixed", "separated"])
-def test_plan_with_fewer_epochs_has_no_more_error(order: str) -> None:
-    errors = [best_error(steps=64, epochs=epochs, order=order) for epochs in (1, 2, 4, 8, 16)]
+def test_plan_with_fewer_epochs_has_no_more_error(order: str, numbers: tuple[int, ...]) -> None:
+    errors = [best_error(steps=64, epochs=epochs, order=order) for epochs in numbers]
     assert errors == sorted(errors)
 
 
-def test_plan_with_larger_separation_has_no_more_error() -> None:
+@pytest.mark.parametrize(
+    "separations", [(4, 16), pytest.param((4, 8, 12, 16), marks=pytest.mark.long)]
+)
+def test_plan_with_larger_separation_has_no_more_error(separations: tuple[int, ...]) -> None:
     errors = [
         best_error(steps=64, epochs=4, order="separated", separation=separation)
-        for separation in (4, 8, 12, 16)
+        for separation in separations
     ]
     assert errors == sorted(errors, reverse=True)
 
@@ -127,7 +133,7 @@ def test_dimension_is_for_the_memory_alone() -> None:
     [
         (48, 4, 1.001),
         (64, 4, 1.001),
-        (96, 12, 1.005),
+        pytest.param(96, 12, 1.005, marks=pytest.mark.long),
         pytest.param(128, 2, 1.005, marks=pytest.mark.long),
         pytest.param(256, 8, 1.005, marks=pytest.mark.long),
         pytest.param(384, 16, 1.005, marks=pytest.mark.long),
@@ -179,8 +185,10 @@ def test_long_search_writes_a_line_for_each_strategy(capsys: pytest.CaptureFixtu
 
 
 def test_long_search_with_secret_places_prints_progress(
-    capsys: pytest.CaptureFixture[str],
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # Each strategy's proof takes seconds.
+    monkeypatch.setattr("counton.training.fit.places_multiplier", lambda *_: 1.0)
     key = Key.generate()
     sampler = SecretPlaces(60, steps_per_epoch=4, epochs=2, key=key, name="run")
     plan(sampler=sampler, guarantee=ApproxDP(1, 1e-5), search="long")
