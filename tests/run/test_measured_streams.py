@@ -26,6 +26,7 @@ from measured_streams import (
     largest_change,
     steps_of,
 )
+from some_cases import long
 
 from counton.base.distributions import DiscreteGaussian, NoiseDistribution, Sensitivity
 from counton.base.errors import InvalidInputError
@@ -137,8 +138,11 @@ def design_of(spec: StreamSpec, contribution: ContributionBound) -> Design:
 
 
 @pytest.mark.slow
-def test_stream_of_few_cases_measures_one_matrix_and_releases_truth(tmp_path: Path) -> None:
-    for case in SPREAD:
+@pytest.mark.parametrize("cases", [SPREAD[::2], long(SPREAD[1::2])], ids=["even", "odd"])
+def test_stream_of_few_cases_measures_one_matrix_and_releases_truth(
+    cases: list[Case], tmp_path: Path
+) -> None:
+    for case in cases:
         folder = tmp_path / str(case)
         folder.mkdir()
         check_stream(case, folder)

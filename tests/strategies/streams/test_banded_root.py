@@ -8,6 +8,7 @@ from itertools import combinations, pairwise, product
 import numpy as np
 import pytest
 from keys import chosen_key
+from some_cases import long
 
 from counton import ZCDP, Counter, PureDP
 from counton.base.distributions import DiscreteGaussian
@@ -150,24 +151,31 @@ def test_factorisation_is_exact_with_fractions() -> None:
         assert (reads @ enters == np.tri(7, dtype=object)).all()
 
 
+@pytest.mark.parametrize("steps", [60, long(150)])
 @pytest.mark.parametrize("workload", [Rolling(4), Stack([1, 4])], ids=repr)
-def test_long_formulas_equal_sums_over_nodes(workload: RecentWorkload) -> None:
-    for root in (workload.root(150, lengths=3), workload.root(None, lengths=3)):
-        reads, _ = matrices(root, 150, exact=False)
-        ends = [(0, 1), (0, 3), (0, 150), (100, 104), (140, 150), (146, 150), (3, 90), (149, 150)]
+def test_long_formulas_equal_sums_over_nodes(workload: RecentWorkload, steps: int) -> None:
+    late = steps * 2 // 3
+    ends = [
+        (0, 1), (0, 3), (0, steps), (late, late + 4), (steps - 10, steps), (steps - 4, steps),
+        (3, steps * 3 // 5), (steps - 1, steps),
+    ]  # fmt: skip
+    for root in (workload.root(steps, lengths=3), workload.root(None, lengths=3)):
+        reads, _ = matrices(root, steps, exact=False)
         starts, stops = (np.array(column) for column in zip(*ends, strict=True))
         padded = np.vstack([np.zeros(reads.shape[1]), reads])
         expected = ((padded[stops] - padded[starts]) ** 2).sum(axis=1)
         assert root.variance(stops, since=starts) == pytest.approx(expected, rel=1e-9)
-        every = np.arange(1, 151)
+        every = np.arange(1, steps + 1)
         expected = ((padded[every] - padded[np.maximum(every - 4, 0)]) ** 2).sum(axis=1)
         variances = root.variance(every, since=np.maximum(every - 4, 0))
         assert variances == pytest.approx(expected, rel=1e-9)
         decayed = np.zeros(reads.shape[1])
+        expected_of_decayed = []
         for step in every:
             decayed = 0.8 * decayed + padded[step] - padded[step - 1]
-            variance = root._decayed_variance(0.8, np.array([step]))[0]
-            assert variance == pytest.approx(float((decayed**2).sum()), rel=1e-9)
+            expected_of_decayed.append(float((decayed**2).sum()))
+        variances = root._decayed_variance(0.8, every)
+        assert variances == pytest.approx(expected_of_decayed, rel=1e-9)
 
 
 def test_plain_columns_have_the_errors_of_an_endless_stream() -> None:
