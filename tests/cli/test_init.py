@@ -424,6 +424,7 @@ def test_input_preview_hides_values_in_its_repr(loans: Path) -> None:
     assert repr(facts) == "FirstFacts(secret)"
 
 
+@pytest.mark.long
 def test_init_writes_lengths_of_rolling_and_decayed_series(
     init: Callable[..., Result], loans: Path, place: Workplace
 ) -> None:

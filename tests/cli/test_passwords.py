@@ -107,6 +107,7 @@ def assert_nowhere(folder: Path) -> None:
         assert not file.is_file() or SECRET.encode() not in file.read_bytes(), file
 
 
+@pytest.mark.long
 def test_a_state_and_a_saved_job_keep_addresses_without_passwords(
     tmp_path: Path, postgres: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -73,6 +73,7 @@ def proxy(folder: Path, service_port: int) -> Iterator[str]:
         process.wait(HANGS)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("nginx") is None, reason="nginx is not installed")
 def test_batches_and_pages_pass_the_proxy(tmp_path: Path) -> None:

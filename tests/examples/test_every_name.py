@@ -27,6 +27,7 @@ def test_the_script_uses_every_name() -> None:
     assert used == {*counton.__all__}
 
 
+@pytest.mark.long
 def test_example_program_runs(tmp_path: Path) -> None:
     run_program([forked_python(), SCRIPT], cwd=tmp_path, check=True)
 

@@ -158,6 +158,7 @@ def test_cell_removed_or_added_changes_no_other_cell(kind: str, role: str, tmp_p
         assert parsed == [each[place] for place in drawn]
 
 
+@pytest.mark.long
 def test_cell_of_postgresql_removed_changes_no_other_cell(postgres: str) -> None:
     """One cell of type JSON may be a number, a text or null; the server writes each as text."""
     cells = ["null", "7", "7.0", "2.50", "1e3", '"2024-03-01"', '"x"', "true", str(EPOCH)]

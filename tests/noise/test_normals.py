@@ -64,7 +64,7 @@ def test_draws_are_the_exact_function_of_their_bits() -> None:
 
 
 @pytest.mark.parametrize(
-    "half", [slice(0, BLOCK // 2), slice(BLOCK // 2, BLOCK), long(slice(None))]
+    "half", [slice(0, BLOCK // 2), long(slice(BLOCK // 2, BLOCK)), long(slice(None))]
 )
 def test_normals_pass_tests_that_wider_ones_fail(half: slice) -> None:
     field = NormalField(SUBKEY, 4 * BLOCK)

@@ -49,6 +49,7 @@ def test_nothing_published_for_streams_is_below_the_plan(survey: Evidence) -> No
     assert figure.path.exists()
 
 
+@pytest.mark.long
 def test_the_page_has_the_rows(survey: Evidence) -> None:
     """What the quick form computes; the page has a million of steps beside it, and searches."""
     page = PAGE.read_text("utf-8").splitlines()

@@ -13,6 +13,7 @@ import pytest
 from in_turn import in_turn
 from keys import chosen_key
 from numpy.typing import NDArray
+from some_cases import long
 
 from counton import Counter, Key, Rolling, plan, plan_cells
 from counton.base.errors import InvalidInputError
@@ -723,7 +724,7 @@ def test_least_squares_is_best_up_to_epsilon_2_without_comparison(steps: int) ->
                 assert every[1].errors.by(metric) ** 2 > 1.1 * every[0].errors.by(metric) ** 2
 
 
-@pytest.mark.parametrize("steps", [2**17, 524_289, 900_000, 2**20])
+@pytest.mark.parametrize("steps", [2**17, *map(long, (524_289, 900_000, 2**20))])
 def test_normalised_root_is_best_on_long_streams_without_comparison(steps: int) -> None:
     metrics: tuple[Metric, ...] = ("mean", "max")
     for metric, rho in itertools.product(metrics, ("1e-12", "1e-6", "1")):

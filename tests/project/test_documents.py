@@ -52,8 +52,13 @@ LONG = (
     "concepts/state-and-keys",
     "getting-started/from-python",
     "guarantees/verification",
+    "guides/bad-rows",
+    "guides/dashboard",
+    "guides/fill-in-a-job-file",
     "guides/keys-and-backups",
     "guides/operate",
+    "guides/plan",
+    "guides/rolling-sums",
     "guides/training",
     "papers/constants",
     *(

@@ -161,6 +161,7 @@ def test_release_loads_options_of_its_statistic_alone(tmp_path: Path) -> None:
         assert models_loaded_by(*words) == {"counton.job.statistics.count"}
 
 
+@pytest.mark.long
 def test_run_loads_options_of_its_statistics_alone(tmp_path: Path) -> None:
     (tmp_path / "e.csv").write_text("time,paid\n2024-03-01T09:00,3\n")
     (tmp_path / "n.toml").write_text(

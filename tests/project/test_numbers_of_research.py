@@ -50,6 +50,7 @@ def test_mechanisms_state_distance_from_bound_with_laplace_noise(
     assert sentence.format(times) in page("docs/research/mechanisms")
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_mechanisms_state_distance_from_bound_with_gaussian_noise() -> None:
     above = []
@@ -206,6 +207,7 @@ def test_pages_state_limits_of_losses_groups_and_names() -> None:
     assert f"at most {LONG_SENTENCE_WORDS} words. It has one" in page("CONTRIBUTING")
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_strategies_state_simulated_largest_errors() -> None:
     """Each run has another key, so means differ by less than one count."""

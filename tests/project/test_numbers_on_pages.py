@@ -192,6 +192,7 @@ def test_rolling_sums_state_longest_sum_with_own_noise_per_step() -> None:
     assert families[0] == "one draw a step" != families[1]
 
 
+@pytest.mark.long
 def test_rolling_sums_state_longest_sum_of_an_endless_stream() -> None:
     text = page("guides/rolling-sums")
     found = re.search(r"without a last step, a width of more than ([\d,]+) steps", text)

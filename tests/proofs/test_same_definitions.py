@@ -75,6 +75,7 @@ def weighted(row: list[Any]) -> set[tuple[int, tuple[int, int]]]:
     return {(one[0], (one[1][0], one[1][1])) for one in row}
 
 
+@pytest.mark.long
 def test_kary(folder: Path) -> None:
     kinds = ((2, False), (3, True), (4, True), (5, True), (5, False))
     trees = [KAry(STEPS, arity, subtraction) for arity, subtraction in kinds]

@@ -115,6 +115,7 @@ def test_page_of_a_revised_stream_marks_provisional_numbers(
     assert "<p>Provisional numbers may change until 2 days after the end of their day.</p>" in page
 
 
+@pytest.mark.long
 def test_page_of_annotated_stream_shows_notes_without_withdrawn_numbers(
     exported: Callable[..., tuple[str, Release]], tmp_path: Path
 ) -> None:

@@ -209,6 +209,7 @@ def test_weekends_without_rows_pass_with_max_empty_windows(tmp_path: Path) -> No
     assert "has no row of 6 April to 8 April 2024, and" in refused(job)
 
 
+@pytest.mark.long
 def test_hours_without_rows_pass_with_max_empty_windows(tmp_path: Path) -> None:
     """Windows of an hour, at a place where nobody passes from 22 to 5."""
     busy = [hour for hour in range(24 * 5) if 5 <= hour % 24 < 22]

@@ -390,6 +390,7 @@ def test_decayed_plan_of_another_statistic_is_refused(of: Any) -> None:
         plan(60, ZCDP(0.5), of=of, batched=True, workload=Decayed(7))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("options", [{**LAST, "last": "3d,7d"}, DECAYED], ids=str)
 def test_wanted_margin_of_a_mean_finds_the_least_loss(options: dict[str, Any]) -> None:
     spec = planned(**options, margin_of_error="mean=0.5", expected_rows=36500)

@@ -466,6 +466,7 @@ def test_note_stands_beside_each_sum_that_includes_its_window(
     assert text in result.methods()
 
 
+@pytest.mark.long
 def test_noted_sums_are_hollow_and_in_files_and_pages(tmp_path: Path) -> None:
     released(visits(), tmp_path, 11, series="both", last="3d,7d")
     annotate(tmp_path / "s.db", "2024-03-09", "broken")
@@ -581,6 +582,7 @@ def chart_texts(result: Release) -> list[str]:
     ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("series", "heading"),
     [
@@ -606,6 +608,7 @@ def test_words_say_how_fast_weights_fall(tmp_path: Path) -> None:
     assert "in which a day counts half after 7 days" in str(result)
 
 
+@pytest.mark.long
 def test_charts_show_each_width(tmp_path: Path) -> None:
     chart = tmp_path / "visits.svg"
     released(visits(), tmp_path, chart=chart, last="7d,28d")

@@ -298,6 +298,7 @@ def test_counts_that_could_not_be_read_are_refused_before_anything(
         assert outcome.read().table().head(len(before)).equals(before)
 
 
+@pytest.mark.long
 def test_tables_are_published_by_the_names_of_their_cells(tmp_path: Path) -> None:
     line = {"label": "number", "groups": "1,2,3,4,5"}
     table = {"columns": "region,who", "groups": "region=N,S;who=u1,u2,u3"}

@@ -279,6 +279,7 @@ def edited(times: int) -> list[Place]:
     return [(min(night, times + 1), "a") for night in (1, 2, 3, 4)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("guarantee", [{"epsilon": 1}, {"rho": "0.5"}], ids=str)
 @pytest.mark.parametrize("recounts", [1, 2])
 @pytest.mark.parametrize("what", [CLOSED, {**CLOSED, **SUM}, TOTALS, AVERAGE], ids=str)

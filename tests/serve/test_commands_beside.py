@@ -95,6 +95,7 @@ def test_commands_during_service_lose_no_accepted_row(
     assert released == counted(file, copy, [[rows(0, PAGES)], load.accepted])
 
 
+@pytest.mark.long
 def test_no_command_opens_state_file_outside_sqlite(tmp_path: Path) -> None:
     """Closing it would drop all locks that the process has on it."""
     script = Path(__file__).parents[1] / "support" / "state_commands.py"

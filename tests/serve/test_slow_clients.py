@@ -89,6 +89,7 @@ def test_unread_answer_is_dropped(tmp_path: Path) -> None:
         assert len(whole["rows"]) == (STEPS - 1) * len(GROUPS)
 
 
+@pytest.mark.long
 def test_unread_end_of_answer_is_dropped(tmp_path: Path) -> None:
     """uvicorn takes an answer for complete when its last part waits to be sent."""
     more = {"counton.serve.connections._PART_BYTES": 2**30, "timeout": "1s"} | UNTOUCHED
@@ -99,6 +100,7 @@ def test_unread_end_of_answer_is_dropped(tmp_path: Path) -> None:
         assert service.get("/health").status_code == 200
 
 
+@pytest.mark.long
 def test_long_unread_answers_leave_room_for_other_clients(tmp_path: Path) -> None:
     more = PATIENT | {"counton.serve.answers._AT_ONCE": 2}
     with serving(tmp_path, **more) as service, contextlib.ExitStack() as silent:
@@ -126,6 +128,7 @@ def test_short_answers_wait_for_no_long_one(tmp_path: Path) -> None:
         assert service.get("/ready").status_code == 200
 
 
+@pytest.mark.long
 def test_unread_bytes_beyond_the_bound_are_dropped(tmp_path: Path) -> None:
     more = PATIENT | {
         "counton.serve.server._UNSENT_BYTES": 2**20,
@@ -161,6 +164,7 @@ def test_idle_connection_makes_room_for_a_new_one(tmp_path: Path) -> None:
         assert service.get("/health").status_code == 200
 
 
+@pytest.mark.long
 def test_half_sent_bodies_lock_out_no_sender(tmp_path: Path) -> None:
     with running(job_file(tmp_path, serve=NEVER)) as service, contextlib.ExitStack() as slow:
         token = service.header("write")["Authorization"]
@@ -207,6 +211,7 @@ def assert_no_error(service: RunningService) -> None:
     assert [line for line in lines if line.get("status") == 500] == []
 
 
+@pytest.mark.long
 def test_service_ends_although_clients_neither_read_nor_send(tmp_path: Path) -> None:
     with serving(tmp_path, **PATIENT) as service, contextlib.ExitStack() as slow:
         ask(slow.enter_context(connected(service)), RELEASE)
@@ -236,6 +241,7 @@ def test_long_answers_are_compressed_at_a_fast_level(tmp_path: Path) -> None:
         assert len(whole) < 2**20
 
 
+@pytest.mark.long
 def test_pages_of_a_long_series_are_small(tmp_path: Path) -> None:
     with serving(tmp_path) as service:
         headers = {"Accept-Encoding": "identity"}

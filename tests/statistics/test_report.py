@@ -364,6 +364,7 @@ def test_report_job_counts_rows_correctly(tmp_path: Path) -> None:
     assert 0 < number("spread", quantile=0.5) < 6
 
 
+@pytest.mark.long
 def test_report_supports_groups_users_and_late_rows(tmp_path: Path) -> None:
     more: dict[str, Any] = {"group_by": "page", "groups": ["home", "shop"], "epsilon": 4000}
     found = released(daily(), tmp_path, **more)
@@ -579,6 +580,7 @@ groups = ["a", "b", "c"]
 """
 
 
+@pytest.mark.long
 def test_a_job_file_has_reports(tmp_path: Path) -> None:
     FRAME.write_csv(tmp_path / "visits.csv")
     (tmp_path / "places.csv").write_text("region,city\nN,a\nN,b\nS,c\n")

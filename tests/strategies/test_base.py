@@ -127,6 +127,7 @@ def test_float_matrices_of_every_strategy_give_its_sums(cls: type[StreamStrategy
     assert n_checked
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("guarantee", [PureDP(1), ZCDP(0.5)], ids=str)
 @pytest.mark.parametrize(
     ("series", "horizon"), [("cumulative", 100), ("per-window", 100), ("cumulative", None)]

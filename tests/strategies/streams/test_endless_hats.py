@@ -7,6 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from keys import chosen_key
+from some_cases import long
 
 from counton import Counter, PureDP, plan
 from counton.base.arrays import Integers
@@ -62,6 +63,7 @@ def test_endless_plan_reaches_the_best_known_error(
     assert ranked.best.errors.mean_std > 0.95 * best
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("workload", "steps", "best"),
     [(Rolling(365), 10**6, 11.603), (Rolling(500), 10**6, 12.30), (Rolling(1000), 10**6, 13.98)],
@@ -78,7 +80,7 @@ def test_sums_over_hundreds_of_steps_take_two_levels_of_hats(
 @pytest.mark.parametrize(
     ("width", "strategy"),
     [(7, EndlessHats(2, 0, 0)), (28, EndlessHats(14, 29127)), (91, EndlessHats(20, 32269)),
-     (182, EndlessHats(28, 32768)), (250, EndlessHats(38, 32768)), (365, YEAR)],
+     (182, EndlessHats(28, 32768)), (250, EndlessHats(38, 32768)), long(365, YEAR)],
 )  # fmt: skip
 def test_widths_have_the_strategy_of_least_noise(width: int, strategy: EndlessHats) -> None:
     best = plan(None, PureDP(1), workload=Rolling(width), expected_windows=5000).best.strategy
@@ -272,7 +274,7 @@ def test_arguments_of_two_levels_out_of_range_are_refused(arguments: tuple[int, 
         EndlessHats(*arguments)
 
 
-@pytest.mark.parametrize(("strategy", "width"), [(EndlessHats(14, 29127), 28), (YEAR, 365)])
+@pytest.mark.parametrize(("strategy", "width"), [(EndlessHats(14, 29127), 28), long(YEAR, 365)])
 def test_noise_too_wide_for_exact_sums_is_refused(strategy: EndlessHats, width: int) -> None:
     with pytest.raises(InvalidInputError, match="sums are not exact in 64 bits"):
         Counter(strategy, PureDP("1e-6"), key=chosen_key(), name="wide")

@@ -159,6 +159,7 @@ def test_variance_of_long_streams_is_near_that_of_a_known_end() -> None:
     assert unit * strategy.mean_variance(2**18) / growing.mean_variance(2**18) < 1.25
 
 
+@pytest.mark.long
 def test_blocks_are_planned_where_the_growing_root_would_end() -> None:
     families = endless_families("totals", (2,), "mean", 2**18)
     assert without_early_ends(families, 2**18) == families

@@ -5,6 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from some_cases import long
 
 from counton import ZCDP, ContributionBound, Counter, Key, PureDP
 from counton.base.distributions import DiscreteGaussian, DiscreteLaplace
@@ -150,7 +151,7 @@ def test_losses_of_all_levels_add_up_to_epsilon() -> None:
     assert squares / (2 * distribution.sigma_squared) == rho
 
 
-@pytest.mark.parametrize("horizon", [7, 60, 365])
+@pytest.mark.parametrize("horizon", [7, 60, long(365)])
 def test_largest_read_bounds_weights_of_all_releases(horizon: int) -> None:
     trees = {*LookAhead.examples(horizon), *LookAhead.candidates(horizon, steps=horizon // 4 + 1)}
     for tree in trees:
