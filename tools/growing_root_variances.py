@@ -22,7 +22,7 @@ from counton.strategies.streams.root_variances import variances_of_long_rows
 #: So many of a quarter octave, as long as it has them.
 KNOTS = 80
 #: Releases of the first nodes have variances that are computed exactly when they are asked for.
-EXACT = growing_root._EXACT_ROWS
+EXACT = growing_root._EXACT_STEPS
 
 
 def knots(level: int) -> list[int]:

@@ -83,8 +83,8 @@ def extremes(numbers: Integers) -> tuple[int, int]:
     # Scan in parts, so that the second scan finds the numbers still in the cache.
     smallest = int(flat[0])
     largest = int(flat[0])
-    for at in range(0, flat.size, _CACHED):
-        part = flat[at : at + _CACHED]
+    for start in range(0, flat.size, _CACHED):
+        part = flat[start : start + _CACHED]
         smallest = min(smallest, int(part.min()))
         largest = max(largest, int(part.max()))
     return smallest, largest
@@ -222,7 +222,7 @@ def pack(
     flat = np.ascontiguousarray(numbers)
     row = flat.size // max(1, len(flat))
     flat = flat.ravel()
-    blocks = [slice(at, min(at + _BLOCK, flat.size)) for at in range(0, flat.size, _BLOCK)]
+    blocks = [slice(start, min(start + _BLOCK, flat.size)) for start in range(0, flat.size, _BLOCK)]
     whole = read or (lambda some: some.astype("<i8"))
     largest = max((int(_signless(flat, row, block, whole).max()) for block in blocks), default=0)
     width = max(1, (largest.bit_length() + 7) // 8)

@@ -38,7 +38,7 @@ class TextTable(NamedTuple):
 def align_lines(table: TextTable) -> list[str]:
     """Format a table as aligned lines: column names and rows."""
     columns = [
-        [name, *(row[at] for row in table.rows)] for at, (name, _) in enumerate(table.columns)
+        [name, *(row[index] for row in table.rows)] for index, (name, _) in enumerate(table.columns)
     ]
     for cells, (_, number) in zip(columns, table.columns, strict=True):
         wide = max(map(len, cells))

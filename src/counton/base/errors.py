@@ -72,7 +72,9 @@ def hide_secrets(text: str) -> str:
     text = _KEY.sub(rf"\1{_LEFT_OUT}", text)
     if ":/" in text:
         lines = (line.rpartition("@") for line in text.split("\n"))  # the rest has no password
-        text = "\n".join(_USER.sub(rf"\1:{_LEFT_OUT}@", head + at) + end for head, at, end in lines)
+        text = "\n".join(
+            _USER.sub(rf"\1:{_LEFT_OUT}@", head + separator) + end for head, separator, end in lines
+        )
     shown = ""
     place = 0
     for match in _NAMED.finditer(text):

@@ -41,8 +41,8 @@ def with_code_points(name: str) -> str:
     points = [f"U+{ord(sign):04X}" for sign in name if not sign.isascii() or not sign.isprintable()]
     ends = [
         f"U+0020 at the {end}"
-        for end, at in (("beginning", name[:1]), ("end", name[-1:]))
-        if at == " "
+        for end, letter in (("beginning", name[:1]), ("end", name[-1:]))
+        if letter == " "
     ]
     listed = ", ".join([*points[:8], *ends])
     return f"{short_repr(name)} ({listed or 'ASCII letters alone'})"

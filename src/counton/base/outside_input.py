@@ -187,8 +187,8 @@ def structure_of(data: bytes) -> bytes:
 
     structure = _TEXT.sub(b"", data)
     depth = 0
-    for at in range(0, len(structure), _BLOCK):
-        marks = np.frombuffer(structure, np.uint8)[at : at + _BLOCK]
+    for start in range(0, len(structure), _BLOCK):
+        marks = np.frombuffer(structure, np.uint8)[start : start + _BLOCK]
         depths = depth + np.cumsum(_marks()[marks], dtype=np.int64)
         if depths.max(initial=0) > MOST_DEPTH:
             raise InvalidInputError(

@@ -21,8 +21,8 @@ def plural(unit: str) -> str:
     >>> plural("aircraft"), plural("address"), plural("salesperson"), plural("person's day")
     ('aircraft', 'addresses', 'salespeople', "person's days")
     """
-    unit, of, whole = unit.partition(" of ")
-    if of:
+    unit, separator, whole = unit.partition(" of ")
+    if separator:
         return f"{plural(unit)} of {whole}"
     word = unit.lower()
     if word.endswith(_ONE_FORM) or word == "men":

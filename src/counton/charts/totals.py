@@ -361,8 +361,15 @@ def _draw_panel(ax: Axes, curves: Curves, index: int) -> None:
     starts = np.asarray(date2num(begins), np.float64)  # type: ignore[no-untyped-call]
     middles = (starts + times) / 2
     if curves.noted is not None and curves.noted[:, index].any():
-        at = curves.noted[:, index]
-        ax.plot(middles[at], estimates[at], "o", color=_COLOUR, markerfacecolor="white", zorder=3)
+        is_noted = curves.noted[:, index]
+        ax.plot(
+            middles[is_noted],
+            estimates[is_noted],
+            "o",
+            color=_COLOUR,
+            markerfacecolor="white",
+            zorder=3,
+        )
     low, high = ax.get_ylim()
     room = high - low  # an infinite band is drawn beyond the axis
     lower = np.clip(lower, low - room, None)

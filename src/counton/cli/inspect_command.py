@@ -237,8 +237,8 @@ def _print_program_stream(
         values = shorten(str(last["values"]), _LONGEST_VALUES, placeholder=" ...")
         console.write_line(f"Step {last['step']:,}: {values}")
     if last is not None and last["std"] is not None:
-        of = f" of {last['of']}" if last.get("of") else ""
-        console.write_line(f"Accuracy: noise standard deviation {figures(last['std'])}{of}")
+        subject = f" of {last['of']}" if last.get("of") else ""
+        console.write_line(f"Accuracy: noise standard deviation {figures(last['std'])}{subject}")
     protected = design.contribution.describe(stream["details"].get("unit"))
     console.write_line(f"Privacy: {protected} ({design.guarantee.loss_in_words})")
     console.write_line(f"Mechanism: {mechanism_in_words(design, 'step')}")

@@ -55,18 +55,20 @@ def progress_line(result: RunResult) -> str:
         if new:
             return f"Released {contents}."
         return f"Nothing new. Released before: {contents}."
-    of_all = _of_all_windows(result)
+    all_windows_text = _of_all_windows(result)
     if new == 0 and result.after == 0:
         return "No window is released: the first one has not ended yet."
     if new == 0:
         released = (
-            f"{result.after:,}{of_all} windows" if of_all else counted(result.after, "window")
+            f"{result.after:,}{all_windows_text} windows"
+            if all_windows_text
+            else counted(result.after, "window")
         )
         return f"No new window is due. Released: {released}."
     if new == 1:
-        return f"Released 1 new window ({result.after:,}{of_all})."
+        return f"Released 1 new window ({result.after:,}{all_windows_text})."
     first = result.before + 1
-    return f"Released {new:,} new windows ({first:,} to {result.after:,}{of_all})."
+    return f"Released {new:,} new windows ({first:,} to {result.after:,}{all_windows_text})."
 
 
 def _of_all_windows(result: RunResult) -> str:
@@ -230,7 +232,7 @@ def operator_notes(result: RunReport, newly_quarantined: int) -> list[str]:
         newly_quarantined: number of unreadable rows that no earlier run had written to their file.
     """
     counts = result.confidential_counts()
-    of_rows = _omitted_rows(
+    row_notes = _omitted_rows(
         counts.rows.missing,
         newly_quarantined,
         counts.input.choice.beyond_bound,
@@ -247,7 +249,7 @@ def operator_notes(result: RunReport, newly_quarantined: int) -> list[str]:
         return _lines_of(
             [
                 RowsNote("rows of undeclared cells, not counted", counts.rows.unlisted),
-                *of_rows,
+                *row_notes,
                 RowsNote(
                     "rows that arrived after the table was released, not counted (to count them, "
                     f"start another {param('stream')})",
@@ -256,7 +258,7 @@ def operator_notes(result: RunReport, newly_quarantined: int) -> list[str]:
                 missing,
             ]
         ) + user_notes(counts.rows, result.spec)
-    notes = _lines_of([*_notes_of_windows(result, of_rows), missing])
+    notes = _lines_of([*_notes_of_windows(result, row_notes), missing])
     if counts.input.changed:
         notes += _changed_windows(result)
     if counts.rows.unlisted or counts.rows.in_other_group or counts.rows.without_group:
@@ -300,7 +302,7 @@ def held_back_notes(
     return [translate(held_back.note(), names_with_setting)]
 
 
-def _notes_of_windows(result: RunReport, of_rows: Sequence[RowsNote]) -> list[RowsNote]:
+def _notes_of_windows(result: RunReport, row_notes: Sequence[RowsNote]) -> list[RowsNote]:
     counts = result.confidential_counts()
     windows = result.spec.terms.windowing.windows
     # A file of all events repeats the rows before the first window in each run.
@@ -318,8 +320,8 @@ def _notes_of_windows(result: RunReport, of_rows: Sequence[RowsNote]) -> list[Ro
             f"rows of windows that were final after {counted(windows.n_revisions, 'more window')}, "
             "not counted now (earlier runs may have counted them)"
         )
-    of_choice = _number_of_closed_windows(result)
-    of_snapshot = 0 if of_choice else counts.input.after_final
+    n_closed_by_choice = _number_of_closed_windows(result)
+    n_closed_by_snapshot = 0 if n_closed_by_choice else counts.input.after_final
     return [
         RowsNote(
             f"rows that arrived late for windows released before, {_when_counted(result)}",
@@ -331,11 +333,11 @@ def _notes_of_windows(result: RunReport, of_rows: Sequence[RowsNote]) -> list[Ro
         ),
         RowsNote(f"rows before the first window ({start}), not counted", before_start),
         RowsNote(f"rows after the last window ({end}), not counted", counts.rows.after_last_window),
-        *of_rows,
+        *row_notes,
         RowsNote(
             "rows that an earlier run had counted, not counted again", _number_of_duplicates(result)
         ),
-        RowsNote(after_final, of_choice),
+        RowsNote(after_final, n_closed_by_choice),
         RowsNote(_late_in_closed_windows(result), counts.input.choice.new_past),
         RowsNote(
             "rows of windows that this input does not cover, not used in this run",
@@ -345,7 +347,9 @@ def _notes_of_windows(result: RunReport, of_rows: Sequence[RowsNote]) -> list[Ro
             "rows that were counted before and are missing now, removed from open windows",
             counts.input.choice.retracted,
         ),
-        RowsNote(after_final if windows.n_revisions else _late_in_snapshot(result), of_snapshot),
+        RowsNote(
+            after_final if windows.n_revisions else _late_in_snapshot(result), n_closed_by_snapshot
+        ),
     ]
 
 
@@ -494,9 +498,9 @@ def _missing_count_notes(cells: Sequence[tuple[int, str | None]], spec: StreamSp
         for window, group in cells[:_MOST_SHOWN]
     ]
     shown = _with_number_of_rest(shown, len(cells))
-    of_group = "" if cells[0][1] is None else " of a group"
+    group_text = "" if cells[0][1] is None else " of a group"
     return [
-        f"{counted(len(cells), 'window')}{of_group} without a count, released as 0 with noise "
+        f"{counted(len(cells), 'window')}{group_text} without a count, released as 0 with noise "
         f"({'; '.join(shown)}). If counts are missing, readers must be told"
     ]
 
@@ -571,16 +575,16 @@ def _remedy_of_late_rows(result: RunReport) -> str:
     """Return sentences on how many rows were in time, and how many a longer wait would find."""
     windows = result.spec.terms.windowing.windows
     counts = result.confidential_counts()
-    rows = counts.input.in_time
+    rows = counts.input.timeliness
     wait = windows.length_text(counts.input.late_by)
     option = param("release_delay", wait)
     if result.options.release_delay:
         option = f"{param('release_delay')} longer by {wait}"
-    with_wait = "all of these"
+    share_after_wait = "all of these"
     later = ""
-    if rows.with_wait < rows.all:
-        with_wait = _share(rows.with_wait, rows.all)
-        later = f"; {counted(rows.all - rows.with_wait, 'row')} came later"
+    if rows.in_time_after_wait < rows.counted:
+        share_after_wait = _share(rows.in_time_after_wait, rows.counted)
+        later = f"; {counted(rows.counted - rows.in_time_after_wait, 'row')} came later"
     within_limit = " within their user's limit" if _limits_users(result) else ""
     n_too_old = max(_number_of_closed_windows(result), counts.input.choice.new_past)
     too_old = ""
@@ -588,10 +592,10 @@ def _remedy_of_late_rows(result: RunReport) -> str:
         verb = "is" if n_too_old == 1 else "are"
         too_old = f" {counted(n_too_old, 'row')} too old to count {verb} not among these."
     sentence = (
-        f"of {counted(rows.all, 'new row')}{within_limit} that may count, {rows.without_wait:,} "
-        f"({_share(rows.without_wait, rows.all)}) "
-        f"{'was' if rows.without_wait == 1 else 'were'} in time for their "
-        f"{windows.period or 'window'}. With {option}, {with_wait} would have been in "
+        f"of {counted(rows.counted, 'new row')}{within_limit} that may count, {rows.in_time:,} "
+        f"({_share(rows.in_time, rows.counted)}) "
+        f"{'was' if rows.in_time == 1 else 'were'} in time for their "
+        f"{windows.period or 'window'}. With {option}, {share_after_wait} would have been in "
         f"time{later}.{too_old}"
     )
     if not _may_revise(result):
@@ -696,9 +700,9 @@ def json_report(
 def number_of_dropped_rows(result: RunReport, counts: RowCounts) -> int:
     """Return how many rows of the input count in no window."""
     # Rows that are chosen one by one are counted as they are chosen; others by windows.
-    of_choice = _number_of_closed_windows(result)
-    of_windows = counts.input.after_final
-    closed = of_choice if of_choice > 0 else of_windows
+    n_closed_by_choice = _number_of_closed_windows(result)
+    n_closed_by_window = counts.input.after_final
+    closed = n_closed_by_choice if n_closed_by_choice > 0 else n_closed_by_window
     return (
         counts.rows.before_start
         + counts.rows.after_last_window

@@ -88,5 +88,5 @@ def _print_releases(releases: Sequence[Verification]) -> None:
             console.write_line(f"  skipped: {release.skipped}")
     right = [release for release in releases if release.right]
     values = sum(release.values for release in right)
-    of_all = f"{len(right):,} of {counted(len(releases), 'release')} verified"
-    console.write_line(f"{of_all}: {counted(values, 'value')} recomputed")
+    verified_share = f"{len(right):,} of {counted(len(releases), 'release')} verified"
+    console.write_line(f"{verified_share}: {counted(values, 'value')} recomputed")

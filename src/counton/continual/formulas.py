@@ -332,18 +332,20 @@ def _end(excess: Callable[[float], float], middle: float, sign: int, step: float
         if outer - inner <= _CLOSE * outer:
             break
         # The zero of a line through both ends, a little to either side; now and then the middle.
-        at = inner + (outer - inner) / 2
+        candidate = inner + (outer - inner) / 2
         if turn % 3 != 2 and math.isfinite(low) and math.isfinite(high):
             line = inner + low / (low - high) * (outer - inner)
             aside = (1 if turn % 3 == 0 else -1) * 0.4 * _CLOSE * outer
-            at = min(max(line + aside, inner + _CLOSE * outer / 4), outer - _CLOSE * outer / 4)
-        if at in (inner, outer):
+            candidate = min(
+                max(line + aside, inner + _CLOSE * outer / 4), outer - _CLOSE * outer / 4
+            )
+        if candidate in (inner, outer):
             break
-        if (excess_there := excess(middle + sign * at)) > 0:
-            outer = at
+        if (excess_there := excess(middle + sign * candidate)) > 0:
+            outer = candidate
             high = excess_there
         else:
-            inner = at
+            inner = candidate
             low = excess_there
     return middle + sign * outer
 
@@ -646,8 +648,8 @@ class _JointNoise:
         # up.
         return math.hypot(
             *(
-                noise.half(of_stream, confidence_level, full=full)
-                for noise, of_stream in zip(self._noises, weights, strict=True)
+                noise.half(stream_weights, confidence_level, full=full)
+                for noise, stream_weights in zip(self._noises, weights, strict=True)
             )
         )
 
@@ -824,27 +826,27 @@ class _Noise:
         self._starts = np.array([index_of.get(key[0], -1) for key in keys], np.int64)
         self._stops = np.array([index_of.get(key[1], -1) for key in keys], np.int64)
         self._shape = len(cells), len(ends)
-        at = self._ends = np.array(ends, dtype=np.int64)
-        self._rounding = np.zeros(len(at))
-        if len(at):
-            self._rounding = window_rounding(strategy, np.zeros_like(at), at)
+        all_ends = self._ends = np.array(ends, dtype=np.int64)
+        self._rounding = np.zeros(len(all_ends))
+        if len(all_ends):
+            self._rounding = window_rounding(strategy, np.zeros_like(all_ends), all_ends)
         bits = 2.0**-strategy.facts.lattice_bits
-        self._full = float(strategy.largest_reads(at).max()) * bits if len(at) else 0.0
+        self._full = float(strategy.largest_reads(all_ends).max()) * bits if len(all_ends) else 0.0
         self._node = design.distribution.std  # std of a node read at weight 1, in lattice cells
         self._coarse = 1.0 if design.distribution.variance < 400 else 0.5
 
     @cached_property
     def _covariance(self) -> NDArray[np.float64]:
         """Covariances of a cell's noise between the steps at which windows start or stop."""
-        at = self._ends
+        ends = self._ends
         distribution = self._design.distribution
         strategy = self._design.strategy
-        if not len(at):
+        if not len(ends):
             return np.zeros((0, 0))
-        first = np.minimum(at[:, None], at[None, :])
-        last = np.maximum(at[:, None], at[None, :])
+        first = np.minimum(ends[:, None], ends[None, :])
+        last = np.maximum(ends[:, None], ends[None, :])
         apart = noise_variance(strategy, distribution, last.ravel(), since=first.ravel())
-        alone = np.asarray(noise_variance(strategy, distribution, at, since=np.zeros_like(at)))
+        alone = np.asarray(noise_variance(strategy, distribution, ends, since=np.zeros_like(ends)))
         return np.asarray((alone[:, None] + alone[None, :] - apart.reshape(first.shape)) / 2)
 
     def _at_ends(self, weights: Floats) -> NDArray[np.float64]:
@@ -855,14 +857,16 @@ class _Noise:
             np.add.at(sums, (self._rows[some], ends[some]), sign * weights[some])
         return sums
 
-    def _deviation(self, at: NDArray[np.float64]) -> float:
+    def _deviation(self, end_weights: NDArray[np.float64]) -> float:
         if len(self._ends) > _FEW_ENDS:  # of many there would be too many pairs
             distribution = self._design.distribution
             strategy = self._design.strategy
-            variances = [sum_noise_variance(strategy, distribution, self._ends, row) for row in at]
+            variances = [
+                sum_noise_variance(strategy, distribution, self._ends, row) for row in end_weights
+            ]
             if None not in variances:
                 return math.sqrt(max(math.fsum(np.array(variances, np.float64)), 0.0))
-        return math.sqrt(max(float(np.sum((at @ self._covariance) * at)), 0.0))
+        return math.sqrt(max(float(np.sum((end_weights @ self._covariance) * end_weights)), 0.0))
 
     def std(self, weights: Floats) -> float:
         return float(self._design.errors.in_data_units(self._deviation(self._at_ends(weights))))
@@ -874,9 +878,9 @@ class _Noise:
         # together have the variance, each with the largest weight of any node.
         if not weights.any():
             return 0.0
-        at = self._at_ends(weights)
+        end_weights = self._at_ends(weights)
         magnitudes = np.abs(weights)
-        std = self._deviation(at)
+        std = self._deviation(end_weights)
         by_cell = np.bincount(self._rows, magnitudes, self._shape[0])
         largest = self._full * float(by_cell.max())
         jump = self._full * float(magnitudes.max())
@@ -892,7 +896,7 @@ class _Noise:
         quantile = max(NormalDist().inv_cdf((1 + confidence_level) / 2), node_quantile)
         # the largest rounding error of a weighted sum, in multiples of the resolution
         cell = 2.0**-self._design.strategy.facts.fraction_bits
-        rounding = float((np.abs(at) * self._rounding).sum()) * cell
+        rounding = float((np.abs(end_weights) * self._rounding).sum()) * cell
         half = quantile * std + self._coarse * jump + rounding
         return float(self._design.errors.in_data_units(half))
 
@@ -933,10 +937,12 @@ def parts_of(formulas: Sequence[Formula]) -> tuple[list[StreamParts], NDArray[np
     streams_parts = []
     for design, rows in streams:
         rows = [row for row in rows if row[2]]  # the total of step 0 is 0
-        cells, ends = (np.unique([row[at] for row in rows]).astype(np.int64) for at in (1, 2))
+        cells, ends = (
+            np.unique([row[column] for row in rows]).astype(np.int64) for column in (1, 2)
+        )
         weights = np.zeros((len(formulas), len(cells), len(ends)))
         for number, cell, end, contribution in rows:
-            at = np.searchsorted(cells, cell), np.searchsorted(ends, end)
-            weights[number, *at] += contribution
+            indices = np.searchsorted(cells, cell), np.searchsorted(ends, end)
+            weights[number, *indices] += contribution
         streams_parts.append(StreamParts(design, cells, ends, weights))
     return streams_parts, grain

@@ -500,7 +500,7 @@ def weighted_halfwidth(
         return 0.0
     if len(weights) == 1:
         return weights[0][0] * _sum_halfwidth(((distribution, weights[0][1]),), confidence_level)
-    at, inside, jitter = _smooth_distribution(distribution, weights)
+    widths, inside, jitter = _smooth_distribution(distribution, weights)
     reached = inside >= confidence_level + _SERIES_ERROR
     if not reached.any():  # beyond float64: as one draw with all of the variance
         return (
@@ -509,7 +509,7 @@ def weighted_halfwidth(
             * (_sum_halfwidth(((distribution, 1),), confidence_level) + 1)
         )
     # |N + V| <= c implies |N| <= c + jitter / 2, with V of `_smooth_distribution`.
-    return float(at[int(np.argmax(reached))] + jitter / 2)
+    return float(widths[int(np.argmax(reached))] + jitter / 2)
 
 
 def _std(distribution: NoiseDistribution, weights: tuple[tuple[float, int], ...]) -> float:
@@ -536,9 +536,9 @@ def _smooth_distribution(
     # P(|N + V| <= c) by integrating the series of its density term by term.
     product[1:] /= angles[1:]
     sines = -np.fft.irfft(1j * np.append(0.0, product[1:]), 2**bits)[: 2 ** (bits - 1)]
-    at = np.arange(len(sines), dtype=np.float64) * (jitter / (2 * _SMOOTHED))
-    inside: Floats = 2 * at / period + 2 * 2**bits / period * sines
-    return at, inside, jitter
+    widths = np.arange(len(sines), dtype=np.float64) * (jitter / (2 * _SMOOTHED))
+    inside: Floats = 2 * widths / period + 2 * 2**bits / period * sines
+    return widths, inside, jitter
 
 
 def smooth_halfwidth(

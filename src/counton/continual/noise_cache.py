@@ -174,10 +174,10 @@ class NoiseCache:
         else:
             noise = np.empty((len(window), count), np.int64)
             width = count if local else max(1, _DRAWS_TOGETHER // window.stop)
-            for at in range(0, count, width):
-                some = min(width, count - at)
-                part = self.field.part(cells.start + at, some)
-                noise[:, at : at + some] = self._strategy.noise(part, window)
+            for start in range(0, count, width):
+                some = min(width, count - start)
+                part = self.field.part(cells.start + start, some)
+                noise[:, start : start + some] = self._strategy.noise(part, window)
         if self.store is not None:
             self.store.replace(cells.start, self._encrypted(window, cells, noise))
         return noise
@@ -194,15 +194,15 @@ class NoiseCache:
         size = max(1, _MOST_IN_STORED_ROW // count)
         assert self._largest_std is not None
         rows = []
-        for at in range(0, len(window), size):
-            kept = noise[at : at + size]
-            largest_std = self._largest_std(window[at : at + size])
+        for start in range(0, len(window), size):
+            kept = noise[start : start + size]
+            largest_std = self._largest_std(window[start : start + size])
             largest = math.ceil(_DEVIATIONS * largest_std)
             width = min(8, (largest.bit_length() + 8) // 8)
             message = to_fixed_width(kept, width)
             if message is None:  # it is computed anew
                 continue
-            place = EncryptedNoise(window[at], len(kept), cells.start, count, b"")
+            place = EncryptedNoise(window[start], len(kept), cells.start, count, b"")
             encrypted = self.field.cipher.encrypt(message, place.address)
             rows.append(place._replace(noise=encrypted))
         return rows

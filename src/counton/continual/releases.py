@@ -604,9 +604,9 @@ def recent_values(totals: IntegersOrFloats, part: Part) -> IntegersOrFloats:
         steps = np.diff(totals.astype(np.float64), axis=0, prepend=0.0)
         decayed = np.zeros_like(steps)
         before = np.zeros(steps.shape[1:])
-        for at, step_number in enumerate(steps):
+        for index, step_number in enumerate(steps):
             before = part.factor * before + step_number
-            decayed[at] = before
+            decayed[index] = before
         return decayed
     values = totals.copy()
     if part.width is not None and part.width < len(totals):

@@ -101,8 +101,8 @@ def narrowing_factor(
     for noise in _known_noise(design, cells, steps, 0, windows=windows):
         begin = max(first - 1 - done, 0)
         if begin < len(noise):
-            at = done + begin - (first - 1)
-            width = widths[at : at + len(noise) - begin, None]
+            first_width = done + begin - (first - 1)
+            width = widths[first_width : first_width + len(noise) - begin, None]
             np.maximum(largest, (np.abs(noise[begin:]) / width).max(axis=0), out=largest)
         done += len(noise)
     share = largest_share(largest, confidence_level)

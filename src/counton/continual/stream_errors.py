@@ -238,8 +238,8 @@ class Errors:
         shares = sum(part.share for part in parts)
         variances = np.zeros(len(steps))
         for part in parts:
-            of_part = recent_variances(self.strategy, self.distribution, part, steps)
-            variances += part.share / shares * of_part
+            part_variances = recent_variances(self.strategy, self.distribution, part, steps)
+            variances += part.share / shares * part_variances
         return variances
 
     def recent_stds(self, steps: Steps) -> dict[str, Floats]:
@@ -362,14 +362,14 @@ class Errors:
         low = np.minimum(ends[:, None], ends[None, :])
         high = np.maximum(ends[:, None], ends[None, :])
         differ = low < high
-        of_ends = np.zeros(differ.shape)
-        of_ends[differ] = noise_variance(
+        variances = np.zeros(differ.shape)
+        variances[differ] = noise_variance(
             self.strategy, self.distribution, high[differ], since=low[differ]
         )
         # Cov(b - a, d - c) = (Var(b - c) + Var(a - d) - Var(b - d) - Var(a - c)) / 2
         count = first.size
-        crossed = of_ends[count:, :count] + of_ends[:count, count:]
-        covariance = (crossed - of_ends[count:, count:] - of_ends[:count, :count]) / 2
+        crossed = variances[count:, :count] + variances[:count, count:]
+        covariance = (crossed - variances[count:, count:] - variances[:count, :count]) / 2
         return np.asarray(covariance * float(self.in_data_units(1.0)) ** 2)
 
     def halfwidths(self, steps: Any, confidence_level: float = 0.95) -> NDArray[np.float64]:

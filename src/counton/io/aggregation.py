@@ -89,10 +89,10 @@ class SumCode(NamedTuple):
         """Return windows, indices of groups, and choices of codes that are not below 0."""
         codes_of_window = self.groups * self.choices
         window = code // codes_of_window
-        of_window = code - window * codes_of_window  # as % would, which is slow
+        code_in_window = code - window * codes_of_window  # as % would, which is slow
         if self.choices == 1:
-            return window, of_window, np.broadcast_to(np.int64(0), of_window.shape)
-        return window, of_window // self.choices, of_window % self.choices
+            return window, code_in_window, np.broadcast_to(np.int64(0), code_in_window.shape)
+        return window, code_in_window // self.choices, code_in_window % self.choices
 
     def window_of(self, code: Any) -> Any:
         """Return the window of a code, a number or a column."""

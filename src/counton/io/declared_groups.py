@@ -347,13 +347,15 @@ def refuse_events_as_domain(
         return
     path = os.fspath(domain) if isinstance(domain, str | os.PathLike) else None
     problem = None
-    of_people = [name for name in people if name in present and name not in named]
+    columns_of_people = [name for name in people if name in present and name not in named]
     if same or (path is not None and source.has_bytes_of(path)):
         problem = f"is the {'table' if path is None else 'file'} of the events"
     elif time is not None and time in present:
         problem = f"has {time!r}, the events' column of times, so it seems to hold events"
-    elif of_people:
-        problem = f"has {of_people[0]!r}, a column of the events, so it seems to hold events"
+    elif columns_of_people:
+        problem = (
+            f"has {columns_of_people[0]!r}, a column of the events, so it seems to hold events"
+        )
     elif once and {*source.columns()} <= {*named}:
         return
     elif time is None and 1 < len(source.columns()) == len({*source.columns()} & {*present}):

@@ -77,7 +77,7 @@ def _json_piecewise(
             row += 1
             continue
         rows = range(row, row + part.height)
-        yield Piece(part, {at - row: ambiguous[at] for at in rows if at in ambiguous})
+        yield Piece(part, {place - row: ambiguous[place] for place in rows if place in ambiguous})
         row += part.height
 
 
@@ -322,11 +322,11 @@ def _values(line: str) -> list[tuple[str, str]] | None:
     depth = 0
     done = False
     before = ""
-    at = 0
+    end = 0
     begin = 0
     for match in _TOKEN.finditer(line):
         token = match[0]
-        if done or line[at : match.start()].strip():
+        if done or line[end : match.start()].strip():
             return None
         if depth == 0:
             if token != "{":
@@ -337,7 +337,7 @@ def _values(line: str) -> list[tuple[str, str]] | None:
             if before not in ("value", "{") or (before == "{" and token == ","):
                 return None
             if before == "value":
-                pairs.append((key, line[begin:at]))
+                pairs.append((key, line[begin:end]))
             before = ","
             done = token == "}"
         elif depth == 1 and before in ("{", ","):
@@ -359,5 +359,5 @@ def _values(line: str) -> list[tuple[str, str]] | None:
                 begin = match.start()
             depth += (token in ("{", "[")) - (token in ("}", "]"))
             before = "value"
-        at = match.end()
-    return pairs if done and not line[at:].strip() else None
+        end = match.end()
+    return pairs if done and not line[end:].strip() else None

@@ -334,8 +334,8 @@ def _read_columns(input_part: InputPart, mapping: RowMapping) -> _ReadColumns:
     """Open the columns of a part; those of labels, groups, users and ids are read as texts."""
     columns = mapping.columns
     values = list(zip(columns.parts, parts_of_columns(mapping), strict=True))
-    of_roles = {"group": columns.group, "user": columns.user, "id": columns.id}
-    roles = {name: column for name, column in of_roles.items() if column is not None}
+    columns_by_role = {"group": columns.group, "user": columns.user, "id": columns.id}
+    roles = {name: column for name, column in columns_by_role.items() if column is not None}
     labels = [column for column, value in values if value.kind == "label"]
     not_texts = {columns.time, *(column for column, value in values if value.kind != "label")}
     input_part.check_columns(input_part.of_file(columns.names))

@@ -151,11 +151,11 @@ def package_model(statistic: str) -> type[PackageStatisticJob]:
     else:
         help_text = "Columns that the statistic reads, in its order: A,B."
         fields["columns"] = (v.Names | None, option(help_text, STREAM))
-    of_job = {*OwnStatisticJob.model_fields, *fields}
+    options_of_job = {*OwnStatisticJob.model_fields, *fields}
     for name, argument in signature(statistic_class).parameters.items():
         if name == _UNIT or argument.kind in (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD):
             continue
-        if name in of_job:
+        if name in options_of_job:
             raise InvalidInputError(
                 f"statistic {statistic!r} has the argument {name!r}, which is an option of its job "
                 "already; rename it in the class"
@@ -173,7 +173,7 @@ def package_model(statistic: str) -> type[PackageStatisticJob]:
     model.statistic_class = statistic_class
     model.summary = statistic_class.says
     model.also_called = statistic_class.also_called
-    model.parameters = tuple(name for name in fields if name not in of_job)
+    model.parameters = tuple(name for name in fields if name not in options_of_job)
     model.needs = tuple(needs)
     return model
 

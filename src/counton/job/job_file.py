@@ -232,10 +232,10 @@ def _with_defaults(name: str, options: object, defaults: Mapping[str, object]) -
         )
     statistic = options.get("statistic", defaults.get("statistic", "count"))
     keys_of_statistic = keys_of(model_of(statistic))
-    of_others = defaults.keys() - keys_of_statistic.keys()
-    if of_others:
-        of_others &= {key for model in all_models().values() for key in keys_of(model)}
-    shared = {key: value for key, value in defaults.items() if key not in of_others}
+    keys_of_others = defaults.keys() - keys_of_statistic.keys()
+    if keys_of_others:
+        keys_of_others &= {key for model in all_models().values() for key in keys_of(model)}
+    shared = {key: value for key, value in defaults.items() if key not in keys_of_others}
     return {**shared, **options, "statistic": statistic}
 
 

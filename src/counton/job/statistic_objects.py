@@ -99,8 +99,8 @@ def job_of_statistic(statistic: Statistic, options: Mapping[str, object]) -> Job
         name, named = converted
         _refuse_doubled(named, rest, statistic)
         return _parse(name, {**named, **rest})
-    of_columns = {"columns": columns} if columns else {}
-    return _parse("custom", {**rest, **of_columns, "definition": statistic})
+    columns_option = {"columns": columns} if columns else {}
+    return _parse("custom", {**rest, **columns_option, "definition": statistic})
 
 
 def _parse(name: str, options: Mapping[str, object]) -> Job:

@@ -196,7 +196,9 @@ def _split_by_stream(
     The third result is the entry with what the first have recorded: digests of earlier releases,
     and how often the stream forgot.
     """
-    same = [old for old in recorded if all(old[of] == entry[of] for of in ("key", "stream"))]
+    same = [
+        old for old in recorded if all(old[field] == entry[field] for field in ("key", "stream"))
+    ]
     others = [old for old in recorded if old not in same]
     if "past" not in entry:
         return same, others, entry

@@ -293,9 +293,11 @@ class InverseTable:
         out[...] = cells
         (undecided,) = (cells == UNDECIDED).reshape(-1).nonzero()
         if len(undecided):
-            at = np.divmod(undecided, tile.columns)
-            rows, columns = tile.places(at[0], at[1])
-            out[at] = self.resolve(source, address, rows, columns, sixteen[at].astype(np.uint64))
+            places = np.divmod(undecided, tile.columns)
+            rows, columns = tile.places(places[0], places[1])
+            out[places] = self.resolve(
+                source, address, rows, columns, sixteen[places].astype(np.uint64)
+            )
 
     def resolve(
         self,
@@ -500,16 +502,18 @@ class GaussianBlockSampler(TileSampler):
         sure = self._sure.take(out + self._reach, mode="clip")
         sixteen = source.words_of_tile(BlockAddress(_ACCEPT, level), tile, "<u2")
         (doubtful,) = (sixteen >= sure).reshape(-1).nonzero()
-        at = np.divmod(doubtful, tile.columns)
-        acceptance = sixteen[at].astype(np.uint64)
-        blocks = out[at]
+        places = np.divmod(doubtful, tile.columns)
+        acceptance = sixteen[places].astype(np.uint64)
+        blocks = out[places]
         wide = "<u2" if self._bits <= 16 else "<u8"
         offsets = source.words_of_tile(BlockAddress(_OFFSET, level), tile, wide)
         out <<= self._bits
         out |= (offsets & offsets.dtype.type((1 << self._bits) - 1)).astype(np.int64)
         if len(doubtful):
-            rows, columns = tile.places(at[0], at[1])
-            out[at] = self._decide(source, level, rows, columns, blocks, out[at], acceptance)
+            rows, columns = tile.places(places[0], places[1])
+            out[places] = self._decide(
+                source, level, rows, columns, blocks, out[places], acceptance
+            )
 
     def _decide(
         self,

@@ -209,6 +209,35 @@ def factorisation_bounds(horizon: int) -> tuple[float, float]:
 # ---------------------------------------------------- noise of any distribution, any mechanism
 
 
+# The proof of `least_noise_variance` has three steps. Noise w of any distribution is as close to
+# w + y as the guarantee says, where y is what a unit moves the releases by.
+#
+# 1. *One direction.* For any vector u let s = u'y and V = Var(u'w). Then V >= c s^2, where c is
+#    what the function returns:
+#
+#    - *pure*: c = 1 / (2 sinh^2(epsilon / 2)). Within the coset w + Z y, w = w_0 + k y has a
+#      distribution p(k) whose neighbours differ by factors e^epsilon at most. So V >= s^2 E Var(p).
+#      With r = e^-epsilon, P(k > j) >= r P(k >= j) for every j, and P(k < j) >= r P(k <= j). Hence
+#      E (k - a)^2, for the mean a moved into [-1/2, 1/2], is least for the discrete Laplace
+#      distribution, whose variance is c.
+#    - *rho*: c = 1 / (exp(2 rho) - 1). For s^2 <= V chi^2 (Hammersley, Chapman and Robbins), and
+#      chi^2 + 1 = exp(D_2) is at most exp(2 rho).
+#
+# 2. *All directions.* Let S be the covariance of w. By step 1, y' S^-1 y <= 1 / c for every such y.
+#    So S^(1/2) and S^(-1/2) A factorise the matrix A of totals. Hence the mean (or largest)
+#    variance of w is at least c times that of a factorisation with columns of norm 1, which is
+#    `least_variance`.
+#
+# 3. *Any mechanism*, also if its errors depend on the data: let their squares have means of at most
+#    V_t on all streams of counts >= 0. Give it a random stream v, even on {0, .., n}^T. Its errors
+#    then have a distribution with second moments at most V_t. Where one count is one more, v + e
+#    has the distribution of v up to total variation 1 / (n + 1). So this distribution, moved by y,
+#    is as close to itself as the guarantee says, but for a term of 1 / n. As n grows there is a
+#    limit distribution, since second moments are bounded, and it is noise as above. So the largest
+#    of V_t, and the largest mean over steps on any stream, are bounded as those of noise are. (If a
+#    unit is moved from one cell to another, take the difference of the two cells.)
+
+
 def least_noise_variance(guarantee: Guarantee) -> float:
     """Return a lower bound on the variance of noise that keeps a guarantee for a change by 1.
 
@@ -216,8 +245,7 @@ def least_noise_variance(guarantee: Guarantee) -> float:
 
     With it, a bound on factorisations becomes one on any mechanism, whose mean (or largest) squared
     error is at least this number times `least_variance`. The argument is that of "Constant
-    matters", Theorem 3, which states the bound up to a constant. Comments in the source have the
-    proof.
+    matters", Theorem 3, which states the bound up to a constant. The comment above proves it.
 
     Raises:
         InvalidInputError: another guarantee.
@@ -225,29 +253,6 @@ def least_noise_variance(guarantee: Guarantee) -> float:
     >>> [round(least_noise_variance(g), 3) for g in (PureDP(1), ZCDP(0.5))]
     [1.841, 0.582]
     """
-    # Let noise w of any distribution be as close to w + y as the guarantee says, y being what a
-    # unit moves the releases by. For any u let s = u'y and V = Var(u'w). Then V >= c s^2, with c
-    # what is returned. So with S the covariance of w, y' S^-1 y <= 1 / c for every such y: S^(1/2)
-    # and S^(-1/2) A factorise the matrix A of totals, and the mean (or largest) variance of w is at
-    # least c times that of a factorisation with columns of norm 1, `least_variance`. Why V >= c
-    # s^2:
-    #
-    # - *pure*: within the coset w + Z y, w = w_0 + k y has a distribution p(k) whose neighbours
-    #   differ by factors e^epsilon at most, and V >= s^2 E Var(p). With r = e^-epsilon, P(k > j) >=
-    #   r P(k >= j) for every j, and P(k < j) >= r P(k <= j). Hence E (k - a)^2, for the mean a
-    #   moved into [-1/2, 1/2], is least for the discrete Laplace distribution: c = 1 / (2
-    #   sinh^2(epsilon / 2)).
-    # - *rho*: s^2 <= V chi^2 (Hammersley, Chapman and Robbins), and chi^2 + 1 = exp(D_2) is at most
-    #   exp(2 rho).
-    #
-    # Any mechanism, also if its errors depend on the data: let their squares have means of at most
-    # V_t on all streams of counts >= 0. Give it a random stream v, even on {0, .., n}^T. Its errors
-    # then have a distribution with second moments at most V_t. Where one count is one more, v + e
-    # has the distribution of v up to total variation 1 / (n + 1); so this distribution, moved by y,
-    # is as close to itself as the guarantee says, but for a term of 1 / n. As n grows there is a
-    # limit distribution, since second moments are bounded, and it is noise as above. So the largest
-    # of V_t, and the largest mean over steps on any stream, are bounded as those of noise are. (Of
-    # a unit that is moved from one cell to another take the difference of the two cells.)
     if isinstance(guarantee, PureDP):
         epsilon = float_above(guarantee.epsilon)
         return (0.5 / math.sinh(epsilon / 2) ** 2 if epsilon < _LARGEST_LOSS else 0.0) * _SAFE

@@ -281,8 +281,10 @@ def _design_of_known_best(request: _CheckedRequest) -> Design | None:
     """Return the design that is best without a comparison; None if none is known to be."""
     if request.horizon is None or request.workload is not None:
         return None
-    of_stream = FamilyRequest(request.horizon, request.metric, request.release)
-    best = known_best(of_stream, request.guarantee, request.contribution, simple=request.simple)
+    family_request = FamilyRequest(request.horizon, request.metric, request.release)
+    best = known_best(
+        family_request, request.guarantee, request.contribution, simple=request.simple
+    )
     for strategy in best.members:
         # Noise that is too wide for this strategy may not be for another one.
         with suppress(InvalidInputError):

@@ -227,7 +227,9 @@ class ExpiringZCDP(ExpiringGuarantee):
         if analysis != "exact":
             return float(self.rho) * expiration_loss(cast("Expires", self), ages, analysis)
         at_ages = [self.at_age(age) for age in checked_ages(ages)]
-        return np.array([float(at.rho) if at else 0.0 for at in at_ages], np.float64)
+        return np.array(
+            [float(guarantee.rho) if guarantee else 0.0 for guarantee in at_ages], np.float64
+        )
 
     def epsilon_by_age(self, ages: Iterable[int], delta: Number) -> NDArray[np.float64]:
         """Return the epsilon of (epsilon, delta)-privacy at each age in steps, rounded up.
@@ -253,7 +255,11 @@ class ExpiringZCDP(ExpiringGuarantee):
         probability = checked_delta(delta)
         at_ages = [self.at_age(age) for age in checked_ages(ages)]
         return np.array(
-            [epsilon_within(at.rho, probability) if at else 0.0 for at in at_ages], np.float64
+            [
+                epsilon_within(guarantee.rho, probability) if guarantee else 0.0
+                for guarantee in at_ages
+            ],
+            np.float64,
         )
 
     def meaning_for(self, unit: str, relation: Relation = "add_remove") -> str:

@@ -239,8 +239,8 @@ def _log_deltas(points: NDArray[np.float64], sigma: float, epsilon: float) -> ND
     up = np.arange(reach)
     falls = -np.expm1((points[:, None] - up - 0.5) * inverse_variance)
     gained = np.sum(np.exp(u * up - up**2 * (inverse_variance / 2)) * np.maximum(falls, 0), axis=1)
-    at = np.round(u / inverse_variance)
-    near = at + np.arange(-reach, reach + 1)
+    peaks = np.round(u / inverse_variance)
+    near = peaks + np.arange(-reach, reach + 1)
     # Budgets beyond float64 give NaN, and no delta is below it: the noise stays wider.
     with np.errstate(over="ignore", invalid="ignore"):
         exponents = u * near - near**2 * (inverse_variance / 2)

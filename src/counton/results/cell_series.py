@@ -167,10 +167,10 @@ class CellSeries:
             values = recent_values(self._totals[: steps.stop - 1], part)
         errors = replace(self.design, errors_of=ErrorsOf(workload=workload)).errors
         half = errors.recent_halfwidths(steps, self.interval_level)[""]
-        of = slice(steps.start - 1, steps.stop - 1)
-        is_present = None if self.cells.is_present is None else self.cells.is_present[of]
+        indices = slice(steps.start - 1, steps.stop - 1)
+        is_present = None if self.cells.is_present is None else self.cells.is_present[indices]
         return SeriesNumbers(
-            values[of], errors.recent_stds(steps)[""], half, is_present, steps.start
+            values[indices], errors.recent_stds(steps)[""], half, is_present, steps.start
         )
 
     def published(self, steps: range) -> Iterator[tuple[PublishedSeries, SeriesNumbers]]:
@@ -282,12 +282,12 @@ class CellSeries:
         is_known = self.cells.is_present if has_total is None else has_total
         if is_known is None:
             return
-        of = np.arange(len(self.groups)) if places is None else places
-        missing = np.argwhere(~is_known[needed - 1][:, of])
+        columns = np.arange(len(self.groups)) if places is None else places
+        missing = np.argwhere(~is_known[needed - 1][:, columns])
         if len(missing):
             row, column = missing[0].tolist()
             raise InvalidInputError(
-                f"step {int(needed[row]):,} of {self.groups[int(of[column])]!r} is not in the "
+                f"step {int(needed[row]):,} of {self.groups[int(columns[column])]!r} is not in the "
                 f"file; give a file that has it"
             )
 

@@ -150,8 +150,8 @@ def margins_in_words(margins: Mapping[str, float]) -> str:
     """
     if not margins:
         return ""
-    of_quantiles = any(name.endswith(("median", "quantile")) for name in margins)
-    names_numbers = of_quantiles or len(margins) > 1
+    are_quantiles = any(name.endswith(("median", "quantile")) for name in margins)
+    names_numbers = are_quantiles or len(margins) > 1
     if names_numbers and len(margins) <= _NAMED:
         texts = [f"{_margin_text(margin)} ({name})" for name, margin in margins.items()]
         return list_in_words(texts)

@@ -99,8 +99,12 @@ def about(
     noise: dict[str, object] = {"family": distribution_to_dict(design.distribution)["law"]}
     if len(steps) and not once:
         last = int(steps[-1])
-        std, of = noise_at(design, last, since)
-        noise |= {"std": std, **({} if of is None else {"of": of}), "step": last}
+        std, described_number = noise_at(design, last, since)
+        noise |= {
+            "std": std,
+            **({} if described_number is None else {"of": described_number}),
+            "step": last,
+        }
         if design.statistic is None and since is None:
             reads = node_reads(design.strategy, design.distribution, last)
             noise |= {} if reads is None else {"reads": reads._asdict()}

@@ -66,8 +66,8 @@ def _sums_of_results(numbers: ReleaseData, periods: Periods) -> pl.DataFrame:
     ends = pairwise(periods.edges.tolist())
     parts = [numbers_between(numbers, start, stop).columns(numbers.level) for start, stop in ends]
     rows = [len(next(iter(part.values()))) for part in parts]
-    of_periods = periods.table(numbers.metadata.windows, rows)
-    table = pl.concat([of_periods, columns_below(parts)], how="horizontal")
+    period_columns = periods.table(numbers.metadata.windows, rows)
+    table = pl.concat([period_columns, columns_below(parts)], how="horizontal")
     stored_rows = numbers.stored_rows
     if stored_rows is not None:
         named = [name for name in stored_rows.columns if name not in (*WINDOW, "series")]

@@ -173,10 +173,10 @@ def _release_of(file: _File, level: float | None) -> ReleaseData:
             f"it has {numbers:,} numbers up to step {last:,}, and at most {_MOST_NUMBERS:,} can be "
             "read: export fewer groups (counton export), and read that file"
         )
-    of = _results_of_file
+    read_numbers = _results_of_file
     if metadata.statistic.additive and not metadata.ranks:
-        of = _cells
-    release_numbers = of(file, metadata, design, level)
+        read_numbers = _cells
+    release_numbers = read_numbers(file, metadata, design, level)
     return (
         release_numbers
         if "revisions" not in described

@@ -196,9 +196,12 @@ def _rows_of_results(numbers: ReleaseData, steps: range) -> pl.DataFrame:
     parts = [table.columns(numbers.level) for table in tables]
     rows = [len(next(iter(part.values()))) for part in parts]
     place = np.repeat(np.arange(len(steps)), rows)
-    of_periods = begins[place] if numbers.metadata.series == "period-to-date" else None
+    period_begins = begins[place] if numbers.metadata.series == "period-to-date" else None
     when = when_columns(
-        np.asarray(steps, np.int64)[place], numbers.metadata.windows, numbers.shown.over, of_periods
+        np.asarray(steps, np.int64)[place],
+        numbers.metadata.windows,
+        numbers.shown.over,
+        period_begins,
     )
     when = when.with_columns(series=pl.lit(_series_name(numbers)))
     return _with_versions(numbers, pl.concat([when, columns_below(parts)], how="horizontal"))
@@ -286,21 +289,21 @@ def _rankings(numbers: ReleaseData, steps: range) -> Iterator[TableNumbers]:
     # Groups that are not shown were always below.
     hidden = numbers.metadata.cells.thresholds(numbers.design, shown_steps)
     halves = cache(partial(numbers.design.errors.halfwidths, shown_steps))
-    for at, (step, std) in enumerate(
+    for index, (step, std) in enumerate(
         zip(shown_steps, numbers.design.errors.std(shown_steps), strict=True)
     ):
         present = np.flatnonzero(first <= step)
         names = [numbers.groups[place] for place in present.tolist()]
-        half = partial(lambda at, level: float(halves(level)[at]), at)
+        half = partial(lambda row, level: float(halves(level)[row]), index)
         ranking = partial(
             ranking_of,
             names,
-            values[at : at + 1, present].ravel(),
+            values[index : index + 1, present].ravel(),
             half,
             shown.top,
             room=shown.room,
             chosen=shown.ask is not None,
-            hidden=int(hidden[at]),
+            hidden=int(hidden[index]),
         )
         yield ranked_numbers(ranking, float(std))
 

@@ -87,13 +87,13 @@ class SeriesNumbers:
 
     def part(self, steps: range) -> SeriesNumbers:
         """Return consecutive steps of a series that begins at step 1."""
-        of = slice(steps.start - 1, steps.stop - 1)
-        is_present = None if self.is_present is None else self.is_present[of]
+        indices = slice(steps.start - 1, steps.stop - 1)
+        is_present = None if self.is_present is None else self.is_present[indices]
         return replace(
             self,
-            values=self.values[of],
-            std=self.std[of],
-            half=self.half[of],
+            values=self.values[indices],
+            std=self.std[indices],
+            half=self.half[indices],
             is_present=is_present,
             start=steps.start,
         )

@@ -32,11 +32,11 @@ if TYPE_CHECKING:
     from counton.results.release_data import ReleaseData
 
 #: Largest number of groups, or rows, that a terminal shows.
-MOST = 20
+MOST_SHOWN_ROWS = 20
 #: Columns whose values the heading states.
 _IN_HEADING = (*WINDOW, "n_windows", "series", "confidence_level")
 #: Largest number of rows of a report that a terminal shows.
-_MOST_OF_REPORT = 100
+_MOST_SHOWN_ROWS_OF_REPORT = 100
 
 
 class Screen(NamedTuple):
@@ -70,7 +70,7 @@ def shown_rows(table: pl.DataFrame, first_names: Sequence[str] = ()) -> tuple[Te
     """
     report = "statistic" in table.columns
     named = "measure" in table.columns
-    most = _MOST_OF_REPORT if report else MOST
+    most = _MOST_SHOWN_ROWS_OF_REPORT if report else MOST_SHOWN_ROWS
     if table.height <= most:
         return text_table(table), ""
     note = f"the first {most} of {table.height:,} rows"
@@ -168,12 +168,12 @@ def _window_number(numbers: ReleaseData, steps: range) -> str:
     """Return the numbers of some windows, such as "windows 3 to 4 of 366"."""
     windows = numbers.metadata.windows
     horizon = numbers.metadata.strategy.horizon
-    of_all = "" if horizon is None else f" of {horizon:,}"
+    all_windows_text = "" if horizon is None else f" of {horizon:,}"
     if windows.n_revisions:
-        of_all = "" if windows.steps >= ENDLESS else f" of {windows.steps:,}"
+        all_windows_text = "" if windows.steps >= ENDLESS else f" of {windows.steps:,}"
     if len(steps) == 1:
-        return f"window {steps[0]:,}{of_all}"
-    return f"windows {steps[0]:,} to {steps[-1]:,}{of_all}"
+        return f"window {steps[0]:,}{all_windows_text}"
+    return f"windows {steps[0]:,} to {steps[-1]:,}{all_windows_text}"
 
 
 def _heading_of_results(numbers: ReleaseData, at_once: str) -> str:
@@ -238,16 +238,20 @@ def _screen_of_cells(numbers: ReleaseData, new_steps: range) -> Screen:
         nothing = "No group has reached the threshold yet."
         heading = _heading_of_cells(numbers, new_steps[-1:])
         return Screen(heading, notes=[nothing, *_below(numbers)])
-    shown_groups = numbers.first_groups(MOST)
+    shown_groups = numbers.first_groups(MOST_SHOWN_ROWS)
     if numbers.metadata.windows.n_revisions:
         steps = new_steps[-1:]
         n_shown = len(new_steps)
         table = _versions_table(shown_groups)
     else:
-        steps = new_steps[-max(1, MOST // len(shown_groups.groups)) :]
+        steps = new_steps[-max(1, MOST_SHOWN_ROWS // len(shown_groups.groups)) :]
         n_shown = len(steps)
         table = _windows_table(shown_groups, steps)
-    groups_note = f"the first {MOST} of {len(groups):,} groups" if len(groups) > MOST else ""
+    groups_note = (
+        f"the first {MOST_SHOWN_ROWS} of {len(groups):,} groups"
+        if len(groups) > MOST_SHOWN_ROWS
+        else ""
+    )
     left_out = ", ".join(filter(None, [groups_note, _shown_windows(new_steps, n_shown)]))
     notes = _below(numbers)
     incomplete = incomplete_note(numbers.metadata, steps[0])
@@ -354,7 +358,7 @@ def _versions_table(numbers: ReleaseData) -> TextTable:
     interval = f"{percent(numbers.level)}% interval"
     last = numbers.steps[-1]
     steps = range(max(numbers.first, last - windows.n_revisions), last + 1)
-    is_long = len(steps) * len(numbers.groups) > MOST
+    is_long = len(steps) * len(numbers.groups) > MOST_SHOWN_ROWS
     shown = sorted({steps[0], last}) if is_long else [*steps]
     grouped = numbers.metadata.group_by is not None
     names = [("window", False)]

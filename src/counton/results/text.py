@@ -186,14 +186,14 @@ def account_of(
     from counton.continual.methods import methods
     from counton.planning import factors_of_design, far_from_possible
 
-    of = "" if metadata.statistic.additive else "a cell of what it reads"
+    described_cell = "" if metadata.statistic.additive else "a cell of what it reads"
     # The least error of numbers of periods, and of several versions of a window, is not known. That
     # of rolling sums is of the planner's workload, not of the design's totals.
-    of_other_numbers = metadata.series == "period-to-date" or metadata.is_recent
-    unknown = of_other_numbers or metadata.windows.n_revisions > 0
+    shows_other_numbers = metadata.series == "period-to-date" or metadata.is_recent
+    unknown = shows_other_numbers or metadata.windows.n_revisions > 0
     least: Literal["mean", "max"] = "max" if metadata.metric == "max" else "mean"
     factors = [] if unknown else factors_of_design(design, least)
-    far = far_from_possible(design, factors, least, of=of, cited=False)
+    far = far_from_possible(design, factors, least, of=described_cell, cited=False)
     return methods(
         design,
         released=_released_in_words(metadata, design, steps) + _shown_in_words(metadata, counted),
@@ -232,8 +232,8 @@ def _shown_in_words(metadata: ReleaseMetadata, counted: CountedWindows) -> str:
         return f" Each user counts anew in each {counted.period}."
     noun = "window" if metadata.windows.noun == "window" else "step"
     n_windows = counted.n_windows
-    of = f"that {noun} alone" if n_windows == 1 else f"the last {n_windows:,} {noun}s"
-    return f" The numbers shown at each {noun} are of {of}."
+    counted_windows = f"that {noun} alone" if n_windows == 1 else f"the last {n_windows:,} {noun}s"
+    return f" The numbers shown at each {noun} are of {counted_windows}."
 
 
 def _released_in_words(metadata: ReleaseMetadata, design: Design, steps: int) -> str:
@@ -268,13 +268,13 @@ def _released_in_words(metadata: ReleaseMetadata, design: Design, steps: int) ->
     last = design.strategy.horizon
     if cut.n_revisions:  # the strategy of the newest numbers has only the windows that have ended
         last = None if cut.steps >= ENDLESS else cut.steps
-    of = "each window" if last is None else f"each of up to {counted(last, 'window')}"
+    released_windows = "each window" if last is None else f"each of up to {counted(last, 'window')}"
     again = ""
     if cut.n_revisions:
         windows = "window" if cut.n_revisions == 1 else f"{cut.n_revisions:,} windows"
         again = f", and again after the next {windows}"
     return (
-        f"The {subject} was released after {of} of {cut.every} from "
+        f"The {subject} was released after {released_windows} of {cut.every} from "
         f"{day_and_time(cut.local(cut.start))} ({cut.timezone}) on{again}; {steps:,} "
         f"window{'s have' if steps != 1 else ' has'} been released."
     )

@@ -32,8 +32,8 @@ def versions_of(numbers: ReleaseData) -> pl.DataFrame:
         table = versions_of_cells(revisions, windows, cells, numbers.level, last)
         for mark in numbers.metadata.notes:
             if mark.withdrawn:
-                of = pl.col("group") == (mark.group or pl.col("group"))
-                table = table.filter(~((pl.col("window_index") == mark.step) & of))
+                is_marked = pl.col("group") == (mark.group or pl.col("group"))
+                table = table.filter(~((pl.col("window_index") == mark.step) & is_marked))
         table = with_notes(table, numbers.metadata.notes)
     else:
         tables = [

@@ -50,8 +50,8 @@ class WindowNote(NamedTuple):
         >>> WindowNote(2, None, "counter broken").sentence(days, [7])
         '2 March 2024: counter broken (in sums of the last 7 days up to 8 March 2024)'
         """
-        of = windows.span_text(range(self.step, self.step + 1))
-        of += "" if self.group is None else f", {self.group}"
+        described_cell = windows.span_text(range(self.step, self.step + 1))
+        described_cell += "" if self.group is None else f", {self.group}"
         ends = [min(self.step + width - 1, windows.steps) for width in widths]
         noun = plural(windows.period or "window")
         sums = [
@@ -60,7 +60,7 @@ class WindowNote(NamedTuple):
             if end > self.step
         ]
         included = f" (in {plural(number)} of {list_in_words(sums)})" if sums else ""
-        return f"{of}{', withdrawn' * self.withdrawn}: {self.note}{included}"
+        return f"{described_cell}{', withdrawn' * self.withdrawn}: {self.note}{included}"
 
     def concerns(self, step: int, group: str | None, width: int = 1) -> bool:
         """Return whether a number is that of the noted window, or a sum that includes it.
@@ -87,8 +87,8 @@ def noted_sums(
         width: how many windows are added up.
     """
     noted = [[mark.concerns(step, None, width) for mark in marks] for step in steps]
-    of_group = [[mark.group in (None, group) for group in groups] for mark in marks]
-    return np.array(noted, np.bool_) @ np.array(of_group, np.bool_)
+    concerns_group = [[mark.group in (None, group) for group in groups] for mark in marks]
+    return np.array(noted, np.bool_) @ np.array(concerns_group, np.bool_)
 
 
 def withdrawn_cells(
@@ -113,12 +113,12 @@ def with_notes_of_periods(table: pl.DataFrame, marks: Sequence[WindowNote]) -> p
     groups = table["group"] if "group" in table.columns else [None] * table.height
     notes = []
     for first, last, group in zip(table["first_window"], table["last_window"], groups, strict=True):
-        of_row = [
+        row_notes = [
             mark.note
             for mark in sorted(marks, key=lambda mark: mark.step)
             if first <= mark.step <= last and (group is None or mark.group in (None, group))
         ]
-        notes.append("; ".join(dict.fromkeys(of_row)) or None)
+        notes.append("; ".join(dict.fromkeys(row_notes)) or None)
     return table.with_columns(pl.Series("note", notes, dtype=pl.String))
 
 

@@ -233,13 +233,13 @@ def _options_of_guarantee(guarantee: object, options: Mapping[str, object]) -> d
     if isinstance(guarantee, PureDP | ApproxDP | ZCDP):
         return {name: text(loss) for name, loss in guarantee.losses.items()}
     if isinstance(guarantee, ExpiringDP | ExpiringZCDP):
-        of_age = {}
+        expiry_options = {}
         if guarantee.expiry is not None:
-            of_age = {
+            expiry_options = {
                 "expiration_growth": guarantee.expiry.growth,
                 "expiration_delay": guarantee.expiry.delay,
             }
-        return {"expiring": True, **guarantee.losses, **of_age}
+        return {"expiring": True, **guarantee.losses, **expiry_options}
     raise InvalidInputError(
         f"{param('guarantee')} is {quote(guarantee)}; give PureDP(epsilon), "
         "ApproxDP(epsilon, delta), ZCDP(rho), ExpiringDP(epsilon) or ExpiringZCDP(rho)"

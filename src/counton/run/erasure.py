@@ -176,17 +176,17 @@ def _erase_user(
         periods = sorted({digest_set.period for digest_set in theirs})
         # A replaced period loses all its sets, so the digests of all its other users are written
         # again, also those of sets without this user.
-        of_others: list[DigestSet] = []
+        sets_of_others: list[DigestSet] = []
         for period in periods:
             whole = merge([digest_set for digest_set in sets if digest_set.period == period])
             stays = whole.digests != digest
             if stays.any():
                 columns = tuple(column[stays] for column in whole.columns)
-                of_others.append(DigestSet(whole.kind, period, whole.digests[stays], columns))
+                sets_of_others.append(DigestSet(whole.kind, period, whole.digests[stays], columns))
         refused_bucket = DigestSet(REFUSED, last, bucket_of(np.array([digest], np.uint64)))
         change = DigestChange(
             secret,
-            added=[*of_others, refused_bucket],
+            added=[*sets_of_others, refused_bucket],
             replaced=[("user", period) for period in periods],
             forgets=True,
         )

@@ -305,7 +305,7 @@ def _plan_of(prepared: PreparedRun, size: int | None) -> PlannedJob:
         sizes=spec.cells.sizes(planned_design(spec)),
         size=size,
         windows=windows,
-        counted={name: of_steps[-1] for name, of_steps in counted.items()},
+        counted={name: numbers_of_steps[-1] for name, numbers_of_steps in counted.items()},
         other_units=prepared.other_units,
     )
     ranks: dict[str, tuple[float, ...]] = {}

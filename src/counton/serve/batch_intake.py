@@ -112,8 +112,8 @@ def _shares_of_sums(served: ServedJob, sums: pl.DataFrame, due: int) -> dict[int
         due: windows that ended by this time, in microseconds since 1970, have been released.
     """
     spec = served.spec
-    of_cells = sums.group_by("cell").agg(pl.col("total").cast(pl.Float64).abs().sum())
-    largest: Any = of_cells["total"].max()
+    sizes_of_cells = sums.group_by("cell").agg(pl.col("total").cast(pl.Float64).abs().sum())
+    largest: Any = sizes_of_cells["total"].max()
     sizes_of_accumulators = accumulator_sizes(sums, spec.terms.group_statistic.n_accumulators)
     refuse_inexact_totals(
         spec, AddedSums(int(largest or 0), sizes_of_accumulators), Amounts(0, 0.0)

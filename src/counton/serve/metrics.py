@@ -35,7 +35,7 @@ def text(
 ) -> str:
     """Format all metrics; ``batches`` and ``rows`` are numbers by stream and outcome."""
     metrics: list[Metric] = []
-    for name, help_text, numbers in _all(service, batches, rows):
+    for name, help_text, numbers in _metric_families(service, batches, rows):
         family = CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily
         metric = family(name, help_text, labels=_LABELS.get(name, ("stream",)))
         for labels, number in numbers.items():
@@ -45,7 +45,7 @@ def text(
     return generate_latest(collected).decode()
 
 
-def _all(
+def _metric_families(
     service: Service, batches: Counter[tuple[str, str]], rows: Counter[tuple[str, str]]
 ) -> Iterator[tuple[str, str, Mapping[Any, float]]]:
     yield "counton_batches_total", "batches by outcome", dict(sorted(batches.items()))

@@ -155,8 +155,8 @@ class ReleasedRows:
             part = steps[n_done : min(n_done + size, _PAGE_STEPS)]
             table = self._rows_of(part)
             if not tables and skipped:
-                of_first = int((table[_STEP] == part[0]).sum())
-                table = table.slice(min(skipped, of_first))
+                n_rows_of_first = int((table[_STEP] == part[0]).sum())
+                table = table.slice(min(skipped, n_rows_of_first))
             tables.append(table)
             rows += table.height
             n_done += len(part)

@@ -42,10 +42,10 @@ _LONGEST_WAIT = 60.0
 #: Seconds between two readings of the journal.
 _LOOK = 0.5
 #: Seconds between two attempts to begin a job that failed for a passing reason.
-_AGAIN = 5.0
-_PASSES = (StateError, ConcurrentWriterError, NoiseKeyError)
+_RETRY_SECONDS = 5.0
+_TRANSIENT_ERRORS = (StateError, ConcurrentWriterError, NoiseKeyError)
 #: After this many failures in a row another server may try.
-_OFTEN = 3
+_FAILURES_BEFORE_HANDOVER = 3
 #: Tolerated difference of several servers' clocks, in microseconds.
 _CLOCKS_APART = 60_000_000
 #: Message if the clock was ahead before, or is behind now.
@@ -225,7 +225,7 @@ class Service:
             return "the service stops"
         if any(not thread.is_alive() for thread in self._threads):
             return "a thread of the service has failed: see the log, and start the service again"
-        if any(failures >= _OFTEN for failures, _ in list(self._wait.values())):
+        if any(failures >= _FAILURES_BEFORE_HANDOVER for failures, _ in list(self._wait.values())):
             return "runs of a stream fail again and again: see the log"
         if any(journal.refused for journal in list(self.journals.values())):
             return UNSURE
@@ -283,7 +283,9 @@ class Service:
 
     def _begin_failed(self) -> None:
         """Try again the jobs whose database could not be used at the start."""
-        waiting = {name for name, error in self.failed.items() if isinstance(error, _PASSES)}
+        waiting = {
+            name for name, error in self.failed.items() if isinstance(error, _TRANSIENT_ERRORS)
+        }
         if not waiting:
             return
         addresses = set(self.states)
@@ -325,7 +327,7 @@ class Service:
         failing = [
             name
             for name, (failures, until) in list(self._wait.items())
-            if failures >= _OFTEN and now < until
+            if failures >= _FAILURES_BEFORE_HANDOVER and now < until
         ]
         return frozenset({*failing, *(state.leases.names - self.served.keys())})
 
@@ -391,7 +393,7 @@ class Service:
         has_jumped = False
         tried = monotonic()
         while not self.stopping.is_set():
-            if monotonic() - tried > _AGAIN:
+            if monotonic() - tried > _RETRY_SECONDS:
                 with suppress(Exception):
                     await asyncio.to_thread(self._begin_failed)
                 tried = monotonic()

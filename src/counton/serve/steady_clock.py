@@ -54,35 +54,35 @@ class SteadyClock:
         self._clock = clock
         self._seconds = seconds
         self._lock = Lock()
-        now, at = self._read()
-        self._accepted = _Reading(now, at)
+        now, first_seconds = self._read()
+        self._accepted = _Reading(now, first_seconds)
         self._jump: _Reading | None = None
         self.is_ahead = False
 
     def __call__(self) -> datetime:
         """Return the time."""
         with self._lock:
-            now, at = self._read()
-            expected = self._accepted.later(at)
+            now, seconds = self._read()
+            expected = self._accepted.later(seconds)
             ahead = (now - expected).total_seconds()
             if abs(ahead) <= _TOLERANCE_SECONDS:
                 self._jump = None
-                is_accepted = at - self._accepted.at >= LASTING_SECONDS
+                is_accepted = seconds - self._accepted.at >= LASTING_SECONDS
             else:
-                is_accepted = self._has_lasted(now, at)
+                is_accepted = self._has_lasted(now, seconds)
             if is_accepted:
-                self._accepted = _Reading(now, at)
+                self._accepted = _Reading(now, seconds)
                 self._jump = None
             self.is_ahead = self._jump is not None and ahead > 0
             return expected if self.is_ahead else now
 
-    def _has_lasted(self, now: datetime, at: float) -> bool:
+    def _has_lasted(self, now: datetime, seconds: float) -> bool:
         """Return whether the clock has differed by the same time for long enough."""
         if self._jump is not None:
-            changed = (now - self._jump.later(at)).total_seconds()
+            changed = (now - self._jump.later(seconds)).total_seconds()
             if abs(changed) <= _TOLERANCE_SECONDS:
-                return at - self._jump.at >= LASTING_SECONDS
-        self._jump = _Reading(now, at)
+                return seconds - self._jump.at >= LASTING_SECONDS
+        self._jump = _Reading(now, seconds)
         return False
 
     def _read(self) -> tuple[datetime, float]:
@@ -90,10 +90,10 @@ class SteadyClock:
         for _ in range(_ATTEMPTS):
             before = self._seconds()
             now = self._clock()
-            at = self._seconds()
-            if at - before <= _PAIR_SECONDS:
+            seconds = self._seconds()
+            if seconds - before <= _PAIR_SECONDS:
                 break
-        return now, at
+        return now, seconds
 
 
 class _Reading:
@@ -103,6 +103,6 @@ class _Reading:
         self.now = now
         self.at = at
 
-    def later(self, at: float) -> datetime:
-        """Return the time when the steady clock shows ``at`` seconds."""
-        return self.now + timedelta(seconds=at - self.at)
+    def later(self, seconds: float) -> datetime:
+        """Return the time when the steady clock shows ``seconds``."""
+        return self.now + timedelta(seconds=seconds - self.at)

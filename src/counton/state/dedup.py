@@ -160,10 +160,10 @@ class Secret:
         heads = np.full((_LONG + 1, 2), purpose, "<u8")
         heads[:, 0] = np.arange(_LONG + 1)
         state = self._encrypt(heads).take(short, axis=0)  # encrypts every possible head once
-        for at in range(0, max(16, int(short.max(initial=0))), 16):
-            longer = np.flatnonzero(short > at) if at else slice(None)
+        for offset in range(0, max(16, int(short.max(initial=0))), 16):
+            longer = np.flatnonzero(short > offset) if offset else slice(None)
             block = state[longer]
-            _add_text(block, words, begins[longer] + at, short[longer] - at)
+            _add_text(block, words, begins[longer] + offset, short[longer] - offset)
             state[longer] = self._encrypt(block)
         digests = state[:, 0].astype(np.uint64)
         for row in np.flatnonzero(lengths > _LONG).tolist():
@@ -240,14 +240,14 @@ def unpack(blob: bytes) -> tuple[Digests, tuple[NDArray[np.int64], ...]]:
     with reading("what is known of counted rows"):
         view = memoryview(blob)
         size = int.from_bytes(blob[:8], "little")
-        at = 9
+        end = 9
         parts = []
         for _ in range(1 + blob[8]):
-            begin = at + 8
-            at = begin + int.from_bytes(view[at:begin], "little")
-            parts.append(arrays.unpack(view[begin:at], (size,)))
-        if at != len(blob):
-            raise ValueError(f"the stored digests take {len(blob)} bytes instead of {at}")
+            begin = end + 8
+            end = begin + int.from_bytes(view[end:begin], "little")
+            parts.append(arrays.unpack(view[begin:end], (size,)))
+        if end != len(blob):
+            raise ValueError(f"the stored digests take {len(blob)} bytes instead of {end}")
         digests, *columns = parts
         return digests.view(np.uint64), tuple(columns)
 
@@ -287,7 +287,7 @@ def write(
     replaced = {*change.replaced}
     for kind, period, part in rows.addresses():
         is_forgotten = any(
-            kind == of_kind and period < first for of_kind, first in change.forgotten
+            kind == forgotten_kind and period < first for forgotten_kind, first in change.forgotten
         )
         if is_forgotten or (kind, period) in replaced:
             rows.delete(connection, (kind, period, part))

@@ -313,11 +313,11 @@ class Inbox(Closing):
         """Return True if `close_stream` was called or the operator ended the stream."""
         if connection.first(_CLOSED, stream=stream_id) is not None:
             return True
-        of = "FROM counton_streams WHERE id = :stream"
-        epoch = connection.value(f"SELECT writer_epoch {of}", stream=stream_id)
+        from_stream = "FROM counton_streams WHERE id = :stream"
+        epoch = connection.value(f"SELECT writer_epoch {from_stream}", stream=stream_id)
         cached = self._ended.get(stream_id)
         if cached is None or cached[0] != epoch:  # the end of a stream begins another epoch
-            details = connection.value(f"SELECT details {of}", stream=stream_id)
+            details = connection.value(f"SELECT details {from_stream}", stream=stream_id)
             with reading("the public facts of a stream"):
                 is_ended = json.loads(details).get("ended") is not None
             cached = self._ended[stream_id] = epoch, is_ended
@@ -340,20 +340,20 @@ class Inbox(Closing):
     def drop_waiting(self, stream: str) -> int:
         """Delete an ended stream's waiting batches; return their number of rows, never counted."""
         with self._database.transaction(write=True) as connection:
-            of = {"stream": self._stream(connection, stream)}
-            rows = connection.value(f"SELECT sum(rows) {_WAITING}", **of)
-            connection.execute(f"DELETE {_WAITING}", **of)
+            parameters = {"stream": self._stream(connection, stream)}
+            rows = connection.value(f"SELECT sum(rows) {_WAITING}", **parameters)
+            connection.execute(f"DELETE {_WAITING}", **parameters)
             return int(rows or 0)
 
     def load(self, stream: str | None = None) -> Load:
         """Return how many batches, rows and bytes wait to be counted. Only for the operator."""
         sql = "SELECT count(*), sum(rows), sum(length(body)) FROM counton_inbox_waiting"
         with self._database.transaction(write=False) as connection:
-            of = {}
+            parameters = {}
             if stream is not None:
                 sql += " WHERE stream_id = :stream"
-                of["stream"] = self._stream(connection, stream)
-            batches, rows, n_bytes = connection.first(sql, **of)
+                parameters["stream"] = self._stream(connection, stream)
+            batches, rows, n_bytes = connection.first(sql, **parameters)
             return Load(batches=int(batches), rows=int(rows or 0), bytes=int(n_bytes or 0))
 
     def part_filled(self, stream: str) -> float:

@@ -68,12 +68,12 @@ def input_digests(subkey: bytes, steps: range, xs: NDArray[np.int64]) -> bytes:
         numbers = np.array(steps[part], dtype="<i8")[:, None]
         plain = np.concatenate([numbers, rows[part]], axis=1).tobytes()
         size = 8 * (1 + rows.shape[1])
-        of_part = []
-        for at in range(0, len(plain), size):
+        part_digests = []
+        for offset in range(0, len(plain), size):
             digest = keyed.copy()
-            digest.update(plain[at : at + size])
-            of_part.append(digest.digest())
-        digests.append(b"".join(of_part))
+            digest.update(plain[offset : offset + size])
+            part_digests.append(digest.digest())
+        digests.append(b"".join(part_digests))
     return b"".join(digests)
 
 
@@ -213,8 +213,8 @@ def _whole(
             return multiples
 
     flat = values.reshape(-1)
-    for at in range(0, flat.size, _AT_ONCE):
-        chunk = np.ascontiguousarray(flat[at : at + _AT_ONCE], np.float64)
+    for start in range(0, flat.size, _AT_ONCE):
+        chunk = np.ascontiguousarray(flat[start : start + _AT_ONCE], np.float64)
         again = _values(whole(chunk), text(unit))
         if (again.view(np.int64) != chunk.view(np.int64)).any():
             return "", lambda values: np.array(values, np.float64).view(np.int64)
@@ -229,8 +229,8 @@ def _values(whole: NDArray[np.int64], unit: str | None) -> IntegersOrFloats:
     if unit:
         flat = whole.reshape(-1)
         flat_values = values.reshape(-1)
-        for at in range(0, whole.size, _AT_ONCE):
-            part = slice(at, at + _AT_ONCE)
+        for start in range(0, whole.size, _AT_ONCE):
+            part = slice(start, start + _AT_ONCE)
             flat_values[part] = to_data(flat[part], Fraction(unit))
     return values
 
@@ -391,7 +391,7 @@ def first_other(stored: bytes, start: int, current: bytes) -> int | None:
     """Return the first step, from ``start`` on, at which two strings of digests differ."""
     if hmac.compare_digest(stored, current):
         return None
-    old, new = (np.frombuffer(of, np.uint8).reshape(-1, _DIGEST) for of in (stored, current))
+    old, new = (np.frombuffer(text, np.uint8).reshape(-1, _DIGEST) for text in (stored, current))
     return start + int(np.argmax((old != new).any(axis=1)))
 
 
@@ -428,8 +428,8 @@ class WindowTotals(NamedTuple):
             if start < stop:
                 yield int(numbers[start]) * size + 1, self.only(slice(start, stop))
 
-    def row(self, first: int, at: int, shape: str) -> dict[str, object]:
-        """Return these totals as a row with room from ``first`` on; ``at`` steps are released.
+    def row(self, first: int, released: int, shape: str) -> dict[str, object]:
+        """Return these totals as a row with room from ``first`` on, after ``released`` steps.
 
         ``shape`` is that of one window's totals, as JSON.
         """
@@ -437,7 +437,7 @@ class WindowTotals(NamedTuple):
             "step": first,
             "shape": shape,
             "last": int(self.steps[-1]),
-            "written": at,
+            "written": released,
             "steps": pack(self.steps),
             "totals": pack(self.totals.reshape(len(self.steps), -1)),
         }
@@ -455,9 +455,9 @@ def write_observed(
     connection: Connection,
     rows: AuthenticatedRows,
     observed: Mapping[int, ArrayLike] | WindowTotals,
-    at: int,
+    first_step: int,
 ) -> None:
-    """Replace the stored totals of windows, in a transaction that begins at step ``at``.
+    """Replace the stored totals of windows, in a transaction that begins at step ``first_step``.
 
     Steps that the transaction releases count all rows read in windows up to the last of them. One
     database row holds totals of one array shape.
@@ -471,7 +471,7 @@ def write_observed(
             if address in rows:
                 block = WindowTotals.of_row(rows.read(connection, address)).replace(block)
                 rows.delete(connection, address)
-            rows.insert(connection, [block.row(first, at, shape)])
+            rows.insert(connection, [block.row(first, first_step, shape)])
 
 
 def _stacked(observed: Mapping[int, ArrayLike]) -> list[WindowTotals]:
@@ -577,7 +577,9 @@ def write_sources(
         address = _part_of(keyed)
         if address not in parts:
             whole = _digests_in(connection, rows, address)
-            parts[address] = {whole[at : at + _SOURCE] for at in range(0, len(whole), _SOURCE)}
+            parts[address] = {
+                whole[start : start + _SOURCE] for start in range(0, len(whole), _SOURCE)
+            }
         if keyed in parts[address]:
             raise InputChangedError(
                 f"source {digest} has been counted already, and counting it twice would give wrong "

@@ -387,9 +387,9 @@ def unit_word(
     spent_units = list(spent_units)
     # Unless its name is stated, a release of rows is none of what a budget names.
     inherited = (kind, None, OPEN) if kind == "user" else (kind, None)
-    of_this_kind = [spent for spent in spent_units if kind is None or spent.kind in inherited]
+    units_of_kind = [spent for spent in spent_units if kind is None or spent.kind in inherited]
     if stated_unit is None:
-        names = list(dict.fromkeys(base_unit(spent.unit) for spent in of_this_kind))
+        names = list(dict.fromkeys(base_unit(spent.unit) for spent in units_of_kind))
         _refuse_ambiguous_name(names)
         name = names[0] if names else base_unit(default)
     else:
@@ -397,7 +397,7 @@ def unit_word(
         name = canonical_unit(base_unit(stated_unit), names_of_all)
     with_period = default if stated_unit is None else stated_unit
     period = with_period[len(base_unit(with_period)) :]
-    _refuse_second_total(name, period, of_this_kind)
+    _refuse_second_total(name, period, units_of_kind)
     _refuse_other_kind(name, kind, spent_units)
     return name + period
 
@@ -418,21 +418,21 @@ def _refuse_ambiguous_name(names: Sequence[str]) -> None:
     )
 
 
-def _refuse_second_total(name: str, period: str, of_this_kind: Sequence[SpentUnit]) -> None:
+def _refuse_second_total(name: str, period: str, units_of_kind: Sequence[SpentUnit]) -> None:
     """Refuse a name for units that have a total without a name.
 
     Args:
         name: the name, without the period.
         period: what follows the name, such as "'s day".
-        of_this_kind: units of this kind in the ledger.
+        units_of_kind: units of this kind in the ledger.
 
     Raises:
         InvalidInputError: an earlier release gave the unit no name.
     """
-    names = {base_unit(spent.unit) for spent in of_this_kind}
+    names = {base_unit(spent.unit) for spent in units_of_kind}
     if ANY_UNIT not in names or name in names:
         return
-    unnamed = next(spent.name for spent in of_this_kind if spent.unit == ANY_UNIT)
+    unnamed = next(spent.name for spent in units_of_kind if spent.unit == ANY_UNIT)
     raise InvalidInputError(
         f"unit is {name + period!r}, but the unit of {unnamed!r} in this state has no name, so "
         "the same people could be counted in two totals, each up to the budget: call the unit "

@@ -145,7 +145,7 @@ class Store(Closing):
             ConcurrentWriterError: another process holds the lock.
         """
         with self.database.transaction(write=True) as connection:
-            if not connection.execute(stream_rows.TAKE, name=name, further=1).rowcount:
+            if not connection.execute(stream_rows.TAKE_OVER_SQL, name=name, further=1).rowcount:
                 raise stream_rows.no_such_stream(connection, self.database, name)
             row = stream_rows.find(connection, name)
             stored = stream_rows.PublicFacts.from_values(dict(public_facts(row.step)))

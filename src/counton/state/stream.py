@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 
 #: What to give in place of inputs of another shape.
-_SHAPED = "pass one total for each step and declared cell"
+_SHAPE_REMEDY = "pass one total for each step and declared cell"
 
 
 @name_alone
@@ -362,11 +362,14 @@ class Stream(JournalReader, Closing):
         batch: Any = x[None] if isinstance(x, np.ndarray) else [x]
         releases = self.release_many(batch, first_step=step)
         value = releases.values[0]
-        at = releases.steps[0]
-        std = self._last_std.get(at)
+        released_step = releases.steps[0]
+        std = self._last_std.get(released_step)
         number = value.item() if value.ndim == 0 else value
         return StepRelease(
-            at, number, float(releases.std()[0]) if std is None else std, releases._design
+            released_step,
+            number,
+            float(releases.std()[0]) if std is None else std,
+            releases._design,
         )
 
     def release_many(
@@ -389,7 +392,7 @@ class Stream(JournalReader, Closing):
             ConcurrentWriterError: another process took the stream over, or holds the lock.
         """
         with self._turn.take():
-            array = number_array(xs, "inputs", _SHAPED)
+            array = number_array(xs, "inputs", _SHAPE_REMEDY)
             totals = self._committed_counter().design.contribution.grid_total(array)
             return self._answer_or_release(totals, first_step)
 
@@ -494,15 +497,15 @@ class Stream(JournalReader, Closing):
             digest: digest of the release; None: read it, if a killed process did not record it.
         """
         step = self.step
-        at = self._position()
-        if at == self._recorded_in_guard:
+        position = self._position()
+        if position == self._recorded_in_guard:
             return
-        if digest is None and self._guard.is_behind(at):
+        if digest is None and self._guard.is_behind(position):
             with self._database.transaction(write=False) as connection:
                 digest = journal.digest_at(connection, self._row.id, step) if step else ""
         if digest is not None:
-            self._guard.note(at, digest, self._row.id)
-        self._recorded_in_guard = at
+            self._guard.note(position, digest, self._row.id)
+        self._recorded_in_guard = position
 
     @override
     def _committed_counter(self) -> Counter:
@@ -558,7 +561,7 @@ class Stream(JournalReader, Closing):
         if grid.ndim == 0 or grid.shape[1:] != shape or len(shape) != len(step_shape):
             raise InvalidInputError(
                 f"inputs of stream {self.name!r} have shape {grid.shape}; it must be "
-                f"{('n', *step_shape)}: {_SHAPED}"
+                f"{('n', *step_shape)}: {_SHAPE_REMEDY}"
             )
 
     def _released_values(
@@ -875,7 +878,7 @@ def _become_writer(connection: Connection, database: Database, name: str) -> Str
     stream_rows.check_text_name(name)
     # Drawn at random, so that two processes that begin from one number differ.
     further = 1 + secrets.randbelow(2**32)
-    if not connection.execute(stream_rows.TAKE, name=name, further=further).rowcount:
+    if not connection.execute(stream_rows.TAKE_OVER_SQL, name=name, further=further).rowcount:
         raise stream_rows.no_such_stream(connection, database, name)
     return stream_rows.find(connection, name)
 

@@ -328,7 +328,9 @@ def check_text_name(name: object) -> None:
 
 
 #: SQL statement that makes this process the writer of a stream.
-TAKE = "UPDATE counton_streams SET writer_epoch = writer_epoch + :further WHERE name = :name"
+TAKE_OVER_SQL = (
+    "UPDATE counton_streams SET writer_epoch = writer_epoch + :further WHERE name = :name"
+)
 
 
 def release_digest(key: Key, name: str, step: int, value: IntegersOrFloats) -> str:

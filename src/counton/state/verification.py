@@ -365,12 +365,12 @@ class _Recomputation:
         if delay and last:  # waiting inputs are in the checkpoint and in no release yet
             self._compare(replayed, progress.waiting[-min(delay, last) :])
         number = max(design.cells, 1)
-        of = f"of {counted(number, 'value')}"
+        values_text = f"of {counted(number, 'value')}"
         if design.finds_cells:
-            of = "of all discovered groups, including hidden ones"
+            values_text = "of all discovered groups, including hidden ones"
         self._checks.append(
-            f"{counted(last, 'step')} {of}: each value is the exact sum, which matches the stored "
-            "input digests, plus the noise from the key"
+            f"{counted(last, 'step')} {values_text}: each value is the exact sum, which matches "
+            "the stored input digests, plus the noise from the key"
         )
         if not read_checkpoint(replayed.checkpoint()).agrees_with(saved):
             raise self._alteration(

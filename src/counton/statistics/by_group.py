@@ -267,12 +267,12 @@ class _ByGroup(Sums):
             )
         steps = np.repeat(np.arange(len(stops)), np.diff(stops, prepend=0))
         places = np.empty(len(listed), np.int64)
-        for at, event in enumerate(listed):
+        for index, event in enumerate(listed):
             if not has_parts(event, 2):
                 raise InvalidInputError(
                     f"an event is {quote(event)}; give pairs of a group and an event"
                 )
-            places[at] = statistic.group(event[0])
+            places[index] = statistic.group(event[0])
         cells = steps * len(statistic.groups) + places  # each group of each step counts as a step
         ends = np.cumsum(np.bincount(cells, minlength=len(stops) * len(statistic.groups)))
         rows = np.argsort(cells, kind="stable").tolist()

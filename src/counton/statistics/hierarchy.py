@@ -430,7 +430,7 @@ class Hierarchy(TableStatistic):
         """Each node's index among all leaves, or -1; and where each level's nodes begin."""
         begins = np.cumsum([0, *self.tree.sizes])
         numbers = np.full(begins[-1], -1, np.int64)
-        leaves = [begin + at for begin, at in zip(begins, self.tree.leaves, strict=False)]
+        leaves = [begin + leaf for begin, leaf in zip(begins, self.tree.leaves, strict=False)]
         numbers[np.concatenate(leaves)] = np.arange(self.n_accumulators)
         return numbers, begins
 

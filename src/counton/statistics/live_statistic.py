@@ -348,8 +348,8 @@ class RunningStatistic:
         # If a release reads all earlier steps, this many numbers are in memory for each cell.
         most = max(_NEAR, _DRAWS // max(1, steps.stop))
         chunk = max(1, min(_CHUNK // max(1, len(steps)), most))
-        for at in range(0, len(cells), chunk):
-            part = slice(at, at + chunk)
+        for start in range(0, len(cells), chunk):
+            part = slice(start, start + chunk)
             values[:, part] = strategy.noise(_CellNoise(self._field, cells[part]), steps)
         for place, step in enumerate(steps if len(cells) else ()):
             values[place] += self._exact.counts(cells, step) << strategy.facts.fraction_bits

@@ -185,22 +185,22 @@ class MomentsResult(StatisticResult):
                 self._sum(0), least=0.0, most=math.inf, formula=partial(self._sum_at, 0)
             )
         if kind in ("sum", "mean"):
-            at = 1 + places[0]
+            accumulator = 1 + places[0]
             if kind == "mean":
                 return _MomentNumber(
                     self._mean(places[0]),
                     least=-1.0,
                     most=1.0,
-                    formula=lambda: self._quotient(at).bounded_by(-1.0, 1.0),
+                    formula=lambda: self._quotient(accumulator).bounded_by(-1.0, 1.0),
                     scale=half[0],
                     offset=middle[0],
                 )
-            slopes = middle[0] * self._sum(0).slopes + half[0] * self._sum(at).slopes
+            slopes = middle[0] * self._sum(0).slopes + half[0] * self._sum(accumulator).slopes
             return _MomentNumber(
                 _Dual(float(slopes @ self._sums), slopes),
                 least=-math.inf,
                 most=math.inf,
-                formula=lambda: self._sum_at(0) * middle[0] + self._sum_at(at) * half[0],
+                formula=lambda: self._sum_at(0) * middle[0] + self._sum_at(accumulator) * half[0],
             )
         place = places[0]
         other = places[-1]

@@ -134,7 +134,7 @@ def _halfwidths_of_result(statistic: Statistic, request: _Request) -> dict[str, 
 def _halfwidths_of_report(statistic: Statistic, request: _Request) -> dict[str, float]:
     """Return the half-widths of a report's statistics, by their name and that of the number."""
     report = cast("Any", statistic)
-    of_all = dict[str, float]()
+    halfwidths_of_report = dict[str, float]()
     for name, part in report.statistics.items():
         part_request = replace(request, ask=None)
         if name in report.derived_from:
@@ -142,8 +142,8 @@ def _halfwidths_of_report(statistic: Statistic, request: _Request) -> dict[str, 
         else:
             design = report.design_of(name, request.design)
             halfwidths = replace(part_request, design=design).halfwidths_of(part)
-        of_all |= {f"{name} {key}".strip(): half for key, half in halfwidths.items()}
-    return of_all
+        halfwidths_of_report |= {f"{name} {key}".strip(): half for key, half in halfwidths.items()}
+    return halfwidths_of_report
 
 
 def _halfwidths_of_derived_part(report: Any, name: str, request: _Request) -> dict[str, float]:

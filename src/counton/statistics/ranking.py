@@ -194,11 +194,11 @@ def checked_ranking_levels(groups: int, k: int, confidence_level: float) -> tupl
 
 def ranked_numbers(ranking: Callable[[float], Ranking], std: float) -> TableNumbers:
     """Return the table of a ranking, largest group first."""
-    at = cache(ranking)
-    shown = at(0.95)  # names and estimates are equal at all levels
+    ranking_at = cache(ranking)
+    shown = ranking_at(0.95)  # names and estimates are equal at all levels
 
     def ends(confidence_level: float) -> tuple[NDArray[Any], NDArray[Any]]:
-        return at(confidence_level).lower, at(confidence_level).upper
+        return ranking_at(confidence_level).lower, ranking_at(confidence_level).upper
 
     about = {"rank": np.arange(1, len(shown.names) + 1), "group": np.array(shown.names, np.str_)}
     numbers = ClosedForm(shown.values, ends, std)
@@ -206,7 +206,7 @@ def ranked_numbers(ranking: Callable[[float], Ranking], std: float) -> TableNumb
         about,
         numbers,
         further_columns=lambda confidence_level: {
-            "is_certain": at(confidence_level).group_is_certain
+            "is_certain": ranking_at(confidence_level).group_is_certain
         },
     )
 

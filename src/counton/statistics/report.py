@@ -382,14 +382,14 @@ class Report(AccumulatorStatistic):
         names = [*self.statistics]
 
         def says(other: str, name: str) -> bool:
-            return other != name and self._rows(name, other) is not None
+            return other != name and self._answers_from(name, other) is not None
 
         kept = {
             name
             for place, name in enumerate(names)
             if not any(
-                says(other, name) and not (says(name, other) and at > place)
-                for at, other in enumerate(names)
+                says(other, name) and not (says(name, other) and other_place > place)
+                for other_place, other in enumerate(names)
             )
         }
         sources = {
@@ -399,25 +399,27 @@ class Report(AccumulatorStatistic):
         }
         return {name: source for name, source in sources.items() if source is not None}
 
-    def _rows(self, name: str, other: str) -> dict[Any, Any] | None:
-        """Map each number of one statistic to the equal number of another.
+    def _answers_from(self, name: str, source_name: str) -> dict[Any, Any] | None:
+        """Map each number of one statistic to the equal number of another one, the source.
 
-        None: some are lacking. If both round values, the resolution of ``other`` may be finer.
+        None: some are lacking. If both round values, the resolution of the source may be finer.
         """
         statistic = self.statistics[name]
-        source = self.statistics[other]
+        source = self.statistics[source_name]
         columns = self.columns[name]
-        other_columns = self.columns[other]
-        if not statistic.asks or len(columns) > 1 or not {*columns} <= {*other_columns}:
+        source_columns = self.columns[source_name]
+        if not statistic.asks or len(columns) > 1 or not {*columns} <= {*source_columns}:
             return None
-        place = other_columns.index(columns[0]) if columns else None
+        place = source_columns.index(columns[0]) if columns else None
         answers = source.gives(place)
         if not {*statistic.asks} <= {*answers}:
             return None
         if place is not None:
-            mine = statistic.bounds_of(0)
-            its = source.bounds_of(place)
-            if mine is None or its is None or mine[:2] != its[:2] or mine[2] < its[2]:
+            bounds = statistic.bounds_of(0)
+            source_bounds = source.bounds_of(place)
+            if bounds is None or source_bounds is None or bounds[:2] != source_bounds[:2]:
+                return None
+            if bounds[2] < source_bounds[2]:
                 return None
         return {(ask if len(statistic.asks) > 1 else None): answers[ask] for ask in statistic.asks}
 
@@ -810,9 +812,9 @@ class Report(AccumulatorStatistic):
             name: name of the statistic, one that is not measured itself.
             result: the numbers of the measured statistic.
         """
-        rows = self._rows(name, self.derived_from[name])
-        assert rows is not None
-        return FollowedResult(self.statistics[name], result, rows)
+        answers = self._answers_from(name, self.derived_from[name])
+        assert answers is not None
+        return FollowedResult(self.statistics[name], result, answers)
 
     def values_of(self, name: str, values: NDArray[Any], design: Design) -> NDArray[np.float64]:
         """Return one statistic's cells without its weight.
@@ -842,7 +844,7 @@ def _recode(codes: NDArray[Any], labels: Sequence[str], part_labels: Sequence[st
 
     Labels that it does not have become `OUTSIDE`; `MISSING` and `OUTSIDE` are below 0.
     """
-    place = {label: at for at, label in enumerate(part_labels)}
+    place = {label: index for index, label in enumerate(part_labels)}
     table = np.array([place.get(label, OUTSIDE) for label in labels] + [MISSING], np.int64)
     indexes = np.where(codes >= 0, codes, len(labels))
     return np.where(codes == OUTSIDE, OUTSIDE, table[indexes])

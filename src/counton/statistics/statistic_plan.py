@@ -157,7 +157,13 @@ def halfwidths_of_plan(
     {'': 49.31...}
     """
     resolved = statistic.resolve_parameters(plan.guarantee, plan.horizon)
-    of_cells = replace(plan.best, errors_of=ErrorsOf())
+    cell_design = replace(plan.best, errors_of=ErrorsOf())
     return planned_halfwidths(
-        resolved, of_cells, step or plan.steps, confidence_level, rows=rows, over=over, decay=decay
+        resolved,
+        cell_design,
+        step or plan.steps,
+        confidence_level,
+        rows=rows,
+        over=over,
+        decay=decay,
     )

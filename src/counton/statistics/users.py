@@ -71,7 +71,7 @@ def records_of(saved: bytes, kind: np.dtype[Any]) -> NDArray[np.void]:
 def user_digests(records: NDArray[np.void]) -> list[bytes]:
     """Return the digest of each record."""
     digests = records["user"].tobytes()
-    return [digests[at : at + DIGEST] for at in range(0, len(digests), DIGEST)]
+    return [digests[start : start + DIGEST] for start in range(0, len(digests), DIGEST)]
 
 
 def split_user(event: Any, second: str) -> tuple[Any, Any]:

@@ -151,20 +151,22 @@ def _decayed_variances(strategy: StreamStrategy, factor: float) -> Floats:
     assert strategy.horizon is not None
     last = strategy.horizon
     starts, stops = np.tril_indices(last + 1)[::-1]
-    of_windows = np.zeros((last + 1, last + 1))
+    window_variances = np.zeros((last + 1, last + 1))
     inner = starts < stops
-    of_windows[starts[inner], stops[inner]] = strategy.variance(stops[inner], since=starts[inner])
-    of_windows += np.triu(of_windows, 1).T
-    of_totals = of_windows[0]
-    covariances = (of_totals[:, None] + of_totals[None, :] - of_windows) / 2
+    window_variances[starts[inner], stops[inner]] = strategy.variance(
+        stops[inner], since=starts[inner]
+    )
+    window_variances += np.triu(window_variances, 1).T
+    total_variances = window_variances[0]
+    covariances = (total_variances[:, None] + total_variances[None, :] - window_variances) / 2
     covariances = np.diff(np.diff(covariances, axis=0), axis=1)
     variances = np.empty(last)
     carried = np.zeros(last)  # covariances of the decayed sum with each step's number
     variance = 0.0
-    for at, step_covariances in enumerate(covariances):
-        variance = factor**2 * variance + 2 * factor * carried[at] + step_covariances[at]
+    for index, step_covariances in enumerate(covariances):
+        variance = factor**2 * variance + 2 * factor * carried[index] + step_covariances[index]
         carried = factor * carried + step_covariances
-        variances[at] = variance
+        variances[index] = variance
     return variances
 
 
@@ -188,11 +190,11 @@ def recent_variance(
     The mean is weighted by the shares of the parts. On long streams it is that of some steps.
     """
     steps = recent_steps(strategy, last)
-    of_parts = [recent_variances(strategy, distribution, part, steps) for part in parts]
+    part_variances = [recent_variances(strategy, distribution, part, steps) for part in parts]
     if metric == "max":
-        return max(float(variances.max()) for variances in of_parts)
+        return max(float(variances.max()) for variances in part_variances)
     shares = [part.share for part in parts]
-    means = [float(variances.mean()) for variances in of_parts]
+    means = [float(variances.mean()) for variances in part_variances]
     return sum(s * mean for s, mean in zip(shares, means, strict=True)) / sum(shares)
 
 

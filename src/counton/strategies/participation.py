@@ -57,7 +57,7 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from fractions import Fraction
 from functools import cache, lru_cache, partial
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, Self
 
 import numpy as np
 
@@ -76,8 +76,6 @@ from counton.strategies.streams.power_series import exact_dot
 
 if TYPE_CHECKING:
     from counton.base.arrays import Integers
-
-X = TypeVar("X", bound=Hashable)
 
 #: The norm of the columns to which noise is calibrated: 1 for Laplace, 2 for Gaussian noise.
 Norm = Literal[1, 2]
@@ -415,9 +413,9 @@ def _largest_sums(
         by_starts = _sums_by_starts(strategy, norms, schedule)
         if by_starts is not None:
             return [int(moved.max()) for moved in by_starts]
-    shared_out = divided and schedule.steps <= _MOST_SHARED
-    if shared_out and schedule.apart == 1:
-        return [_shared_out(strategy, norm, schedule) for norm in norms]
+    can_distribute = divided and schedule.steps <= _MOST_SHARED
+    if can_distribute and schedule.apart == 1:
+        return [_bound_by_distribution(strategy, norm, schedule) for norm in norms]
     if _few_sets(horizon, schedule):
         return [_sensitivity_by_sets(strategy, norm, schedule) for norm in norms]
     return [min(_bounds(strategy, norm, schedule)) for norm in norms]
@@ -473,8 +471,8 @@ def pattern_sensitivity(strategy: _StepNodes, pattern: Pattern) -> Sensitivity:
             l2_squared = single.l2_squared * pattern.l1**2
     elif isinstance(pattern, Alternating):
         l1, l2_squared = (largest_alternating(strategy, norm, pattern.changes) for norm in _NORMS)
-        of_one_cell = scaled_norms(l1, l2_squared, by=pattern.size)
-        l1, l2_squared = (pattern.cells * most for most in of_one_cell)
+        norms_of_one_cell = scaled_norms(l1, l2_squared, by=pattern.size)
+        l1, l2_squared = (pattern.cells * most for most in norms_of_one_cell)
     else:
         l1, l2_squared = (_sensitivity_of_runs(strategy, norm, pattern) for norm in _NORMS)
         if not strategy.structure.aligned():
@@ -579,7 +577,7 @@ def largest_alternating(strategy: _StepNodes, norm: Norm, changes: int) -> int:
     changes = schedule.steps
     if strategy.structure.divisions(None):
         if changes <= _MOST_SHARED:
-            return _shared_out(strategy, norm, schedule, alternating=True)
+            return _bound_by_distribution(strategy, norm, schedule, alternating=True)
         single = sensitivities(strategy)
         every_node = _sensitivity_of_tree(strategy, norm, alternating=True)
         return min(changes * (single.l1 if norm == 1 else single.l2_squared), every_node)
@@ -624,10 +622,10 @@ def _sensitivity_by_alternating_sets(weights: Integers, norm: Norm, changes: int
 def _alternating_bounds(strategy: _StepNodes, norm: Norm, changes: int) -> Iterator[int]:
     """Yield upper bounds of `largest_alternating` that hold for any matrix."""
     # The docstring of the module proves these bounds ("Rows" and "Products").
-    variations, of_steps = _added_by_changes(strategy)
+    variations, bounds_of_steps = _added_by_changes(strategy)
     yield int((variations**norm).sum())
     if norm == 2:
-        for sums in of_steps:
+        for sums in bounds_of_steps:
             yield int(sums[-changes:].sum())
 
 
@@ -644,16 +642,16 @@ def _added_by_changes(strategy: _StepNodes) -> tuple[Integers, list[Integers]]:
     differences = np.diff(weights, axis=1, append=0)
     rises = np.maximum(differences, 0).sum(axis=1)
     variations = np.maximum(rises, np.maximum(-differences, 0).sum(axis=1))
-    of_steps = [variations @ np.abs(weights)]
+    bounds_of_steps = [variations @ np.abs(weights)]
     if not (products < 0).any():
         squares = np.diagonal(products)
         # First the rises of each column's products with later columns, then those with earlier
         # columns.
         rises = np.maximum(np.diff(products, axis=1), 0)
-        of_steps.append(squares + 2 * np.triu(rises, 1).sum(axis=1))
+        bounds_of_steps.append(squares + 2 * np.triu(rises, 1).sum(axis=1))
         falls = np.maximum(-np.diff(products, axis=0), 0)
-        of_steps.append(squares + 2 * np.triu(falls, 1).sum(axis=0))
-    return variations, [np.sort(sums) for sums in of_steps]
+        bounds_of_steps.append(squares + 2 * np.triu(falls, 1).sum(axis=0))
+    return variations, [np.sort(sums) for sums in bounds_of_steps]
 
 
 def _bounds(strategy: _StepNodes, norm: Norm, schedule: Schedule) -> Iterator[int]:
@@ -664,7 +662,7 @@ def _bounds(strategy: _StepNodes, norm: Norm, schedule: Schedule) -> Iterator[in
     yield k * single.l1 if norm == 1 else k * k * single.l2_squared
     divided = bool(strategy.structure.divisions(None))
     if divided and k <= _MOST_SHARED:
-        yield _shared_out(strategy, norm, schedule)
+        yield _bound_by_distribution(strategy, norm, schedule)
     elif divided and norm == 2:
         yield _level_bound(strategy, schedule)
     if norm == 1:
@@ -708,8 +706,10 @@ def level_weights(strategy: _StepNodes) -> dict[int, int]:
     """
     # All nodes of a level have one weight, so the first step shows it.
     unit = 1 << strategy.facts.lattice_bits
-    of_first = {level: abs(int(weight * unit)) for level, _, weight in strategy.column(1)}
-    return defaultdict(lambda: unit, of_first)
+    weights_of_first_step = {
+        level: abs(int(weight * unit)) for level, _, weight in strategy.column(1)
+    }
+    return defaultdict(lambda: unit, weights_of_first_step)
 
 
 class _Most(NamedTuple):
@@ -724,7 +724,7 @@ class _Most(NamedTuple):
     together: bool = False
 
 
-def _shared_out(
+def _bound_by_distribution(
     strategy: _StepNodes, norm: Norm, schedule: Schedule, *, alternating: bool = False
 ) -> int:
     """Return the most by which a unit moves a tree, over all ways to distribute its steps.
@@ -733,11 +733,9 @@ def _shared_out(
     largest sum over nodes v of n_v or of n_v^2, with n_v the weights of the unit's steps in v. If
     ``alternating``, n_v is the weight of one step if v has an odd number of them, else 0.
     """
-    # The steps are distributed over the parts of the tree in the worst way. A part holds at most as
-    # many steps as the schedule's least distance allows.
     most = schedule.steps
-    of_sums = _type_of_sums(strategy, norm, most)
-    members = np.arange(most + 1).astype(of_sums)
+    sum_dtype = _type_of_sums(strategy, norm, most)
+    members = np.arange(most + 1).astype(sum_dtype)
     powers = members % 2 if alternating else members**norm
     weights = level_weights(strategy)
     divisions_of = strategy.structure.divisions
@@ -747,7 +745,7 @@ def _shared_out(
         room = min(most, -(-part.steps // schedule.apart))
         divisions = divisions_of(part)
         # A part without divisions is a single step, so it holds 0 or 1 of the unit's steps.
-        sums, together = share_out(divisions, room) if divisions else _Most(np.zeros(2, of_sums))
+        sums, together = share_out(divisions, room) if divisions else _Most(np.zeros(2, sum_dtype))
         weight: int = part.nodes * weights[part.level] ** norm
         sums = sums + weight * powers[: len(sums)]
         together = together and not alternating  # n_v^2 preserves it, n_v modulo 2 may not
@@ -756,7 +754,7 @@ def _shared_out(
         return _Most(sums, together)
 
     def share_out(divisions: Sequence[tuple[Stretch, int]], room: int) -> _Most:
-        total = _Most(np.zeros(1, of_sums))
+        total = _Most(np.zeros(1, sum_dtype))
         for division, times in divisions:
             shares = best(division)
             more = (
@@ -947,7 +945,6 @@ def _few_sets(horizon: int, schedule: Schedule) -> bool:
 
 def _sensitivity_by_sets(strategy: _StepNodes, norm: Norm, schedule: Schedule) -> int:
     """Return `largest_sum` by trying all allowed sets of steps."""
-    # For the squared 2-norm, each pass of the loop adds one step to every set.
     lengths, products = _products(strategy)
     horizon = len(lengths)
     if norm == 1:
@@ -962,6 +959,7 @@ def _sensitivity_by_sets(strategy: _StepNodes, norm: Norm, schedule: Schedule) -
     sums = np.zeros(1, products.dtype)
     with_set = np.zeros((1, horizon), products.dtype)  # for every t, the sum over the set of G_st
     best = 0
+    # Each pass adds one step to every set.
     for further in reversed(range(schedule.steps)):
         which, added = np.nonzero(steps >= last[:, None] + schedule.apart)
         if not len(which):
@@ -1004,7 +1002,7 @@ def _sums_by_starts(
     width = -(-horizon // apart)
     padding = np.full(width * apart - horizon, -1)
     types = [_type_of_sums(strategy, norm, min(k, width)) for norm in norms]
-    total = [np.zeros((apart, width), of_sums) for of_sums in types]
+    total = [np.zeros((apart, width), sum_dtype) for sum_dtype in types]
     weights = level_weights(strategy)
     for level, nodes in enumerate(levels):
         rows = np.concatenate([nodes, padding]).reshape(width, apart).T

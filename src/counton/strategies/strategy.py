@@ -880,10 +880,10 @@ def read_noise(strategy: StreamStrategy, field: NodeNoise, steps: range) -> Inte
     out = np.zeros((len(steps), *field.shape), np.int64)
     for level, entries in reads.items():
         index, row_number, weight = np.array(entries).T
-        nodes, at = np.unique(index, return_inverse=True)
+        nodes, places = np.unique(index, return_inverse=True)
         runs = [run.tolist() for run in np.split(nodes, np.flatnonzero(np.diff(nodes) > 1) + 1)]
         drawn = np.concatenate([field.run(level, range(run[0], run[-1] + 1)) for run in runs])
-        np.add.at(out, row_number, weight.reshape(-1, *[1] * len(field.shape)) * drawn[at])
+        np.add.at(out, row_number, weight.reshape(-1, *[1] * len(field.shape)) * drawn[places])
     return out
 
 
@@ -976,10 +976,10 @@ class Reader:
         if self._parts is None:
             return self._strategy.noise(self._field, steps)
         out = np.empty((len(steps), *self._field.shape), np.int64)
-        at = 0
+        done = 0
         for part in self.parts(steps):
-            out[at : at + len(part)] = part
-            at += len(part)
+            out[done : done + len(part)] = part
+            done += len(part)
         return out
 
     def parts(self, steps: range) -> Iterator[NDArray[np.int64]]:
@@ -991,8 +991,8 @@ class Reader:
             yield from self._parts(self._field, check_window(self._strategy, steps))
             return
         size = nodes_per_chunk(self._field.shape) if self.local else max(len(steps), 1)
-        for at in range(0, len(steps), size):
-            yield self.noise(steps[at : at + size])
+        for start in range(0, len(steps), size):
+            yield self.noise(steps[start : start + size])
 
 
 def check_metric(metric: str, release: str = "totals") -> None:

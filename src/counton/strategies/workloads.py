@@ -166,8 +166,8 @@ class Rolling(RecentWorkload):
         falling = square_root_coefficients(count)
         series = np.zeros(count)
         factor = 1.0
-        for j, at in enumerate(range(0, count, self.width)):
-            series[at:] += factor * falling[: count - at]
+        for j, start in enumerate(range(0, count, self.width)):
+            series[start:] += factor * falling[: count - start]
             factor *= (2 * j - 1) / (2 * j + 2)
         return series
 

@@ -332,22 +332,25 @@ def margins_strategies(
     chosen = [0] * len(shape)
     while True:
         product = math.prod(
-            of_axis[number].largest for of_axis, number in zip(candidates, chosen, strict=True)
+            axis_candidates[number].largest
+            for axis_candidates, number in zip(candidates, chosen, strict=True)
         )
         room = largest_weight // product
         refinements = [
-            _Refinement(_gain(of_axis[number], of_axis[later]), axis=axis, candidate=later)
-            for axis, (of_axis, number) in enumerate(zip(candidates, chosen, strict=True))
-            for later in range(number + 1, len(of_axis))
-            if of_axis[later].largest <= room * of_axis[number].largest
+            _Refinement(
+                _gain(axis_candidates[number], axis_candidates[later]), axis=axis, candidate=later
+            )
+            for axis, (axis_candidates, number) in enumerate(zip(candidates, chosen, strict=True))
+            for later in range(number + 1, len(axis_candidates))
+            if axis_candidates[later].largest <= room * axis_candidates[number].largest
         ]
         if not refinements:
             break
         best = max(refinements, key=_by_gain)
         chosen[best.axis] = best.candidate
     return tuple(
-        _axis(cells, of_axis[number].weights)
-        for cells, of_axis, number in zip(shape, candidates, chosen, strict=True)
+        _axis(cells, axis_candidates[number].weights)
+        for cells, axis_candidates, number in zip(shape, candidates, chosen, strict=True)
     )
 
 

@@ -70,9 +70,11 @@ class SquareRoot(LineStrategy):
 
     @override
     def largest_column(self, norm: Norm) -> int:
-        of_stream = self.strategy
-        largest = of_stream.l1_sensitivity() if norm == 1 else of_stream.squared_sensitivity()
-        return int(largest * 2 ** (norm * of_stream.facts.lattice_bits))
+        root_strategy = self.strategy
+        largest = (
+            root_strategy.l1_sensitivity() if norm == 1 else root_strategy.squared_sensitivity()
+        )
+        return int(largest * 2 ** (norm * root_strategy.facts.lattice_bits))
 
     @property
     @override

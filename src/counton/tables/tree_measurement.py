@@ -107,7 +107,10 @@ class Measuring:
         share = 1.0
         while level:
             parent = int(tree.parents[level - 1][node])
-            size, first = (int(of[level - 1][parent]) for of in (tree.children, tree.starts))
+            size, first = (
+                int(level_arrays[level - 1][parent])
+                for level_arrays in (tree.children, tree.starts)
+            )
             node_weight = int(strategy.own[level - 1][parent])
             measured = self._measured_nodes[level - 1]
             begin = 1 + sum(map(len, self._measured_nodes[: level - 1]))

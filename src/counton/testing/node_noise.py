@@ -95,11 +95,11 @@ class ShiftedNoise:
         """
         values = self._table.run(level, nodes).copy()
         flat = values.reshape(len(nodes), math.prod(self.shape))
-        of_level = self._by_level.get(level, {})
-        shifted_nodes = of_level if len(of_level) <= len(nodes) else nodes
+        shifts_of_level = self._by_level.get(level, {})
+        shifted_nodes = shifts_of_level if len(shifts_of_level) <= len(nodes) else nodes
         for node in shifted_nodes:
-            if node in nodes and node in of_level:
-                for coordinate, shift in of_level[node].items():
+            if node in nodes and node in shifts_of_level:
+                for coordinate, shift in shifts_of_level[node].items():
                     flat[node - nodes.start, coordinate] += shift
         return values
 

@@ -517,9 +517,9 @@ class _MovedNorms:
         members = np.array([len(positions) for positions in sets])
         norms = np.zeros((len(sets), 2), self._products.dtype)
         for size in set(members.tolist()):
-            at = np.array([positions for positions in sets if len(positions) == size])
-            products = self._products[at[:, :, None], at[:, None, :]]
-            norms[members == size, 0] = self._lengths[at].sum(axis=1)
+            rows = np.array([positions for positions in sets if len(positions) == size])
+            products = self._products[rows[:, :, None], rows[:, None, :]]
+            norms[members == size, 0] = self._lengths[rows].sum(axis=1)
             norms[members == size, 1] = products.sum(axis=(1, 2))
         return norms
 
@@ -642,16 +642,16 @@ def check_noise_is_rows(
     z = noise_of(table, reads.nodes).astype(np.float64)
     last = np.arange(1, len(reads.steps))
     first = last - 1 if strategy.facts.release == "windows" else np.zeros_like(last)
-    at = reads.steps[last]
+    checked_steps = reads.steps[last]
     # Integers here are below 2^53, so that sums of integral rows are exact.
     exact = reads.between(first, last) @ z * unit
-    off = np.abs(noise[at - 1].reshape(len(at), -1) - exact).max(axis=1)
+    off = np.abs(noise[checked_steps - 1].reshape(len(checked_steps), -1) - exact).max(axis=1)
     # A tie may be rounded to the far side: a trifle more than half a unit.
-    wrong = off > window_rounding(strategy, reads.steps[first], at) * 1.00001
+    wrong = off > window_rounding(strategy, reads.steps[first], checked_steps) * 1.00001
     worst = int(np.argmax(wrong))
     message = (
-        f"noise() of step {at[worst] if len(at) else 0} differs from row() by "
-        f"{off[worst] if len(at) else 0}"
+        f"noise() of step {checked_steps[worst] if len(checked_steps) else 0} differs from row() "
+        f"by {off[worst] if len(checked_steps) else 0}"
     )
     require(not wrong.any(), message)
 

@@ -340,10 +340,10 @@ def _mean_of_two(first: _Atoms, second: _Atoms, share: float, points: int, cut: 
 
 def _on_grid(values: Floats, masses: Floats, grid: Floats) -> Floats:
     """Return masses moved to grid points, each split between two neighbours: its mean stays."""
-    at = np.clip(np.searchsorted(grid, values, side="right") - 1, 0, len(grid) - 2)
-    right = np.clip((values - grid[at]) / (grid[at + 1] - grid[at]), 0, 1)
-    placed = np.bincount(at, masses * (1 - right), len(grid))
-    placed += np.bincount(at + 1, masses * right, len(grid))
+    left = np.clip(np.searchsorted(grid, values, side="right") - 1, 0, len(grid) - 2)
+    right = np.clip((values - grid[left]) / (grid[left + 1] - grid[left]), 0, 1)
+    placed = np.bincount(left, masses * (1 - right), len(grid))
+    placed += np.bincount(left + 1, masses * right, len(grid))
     return np.asarray(placed, np.float64)
 
 

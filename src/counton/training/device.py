@@ -104,12 +104,12 @@ def normals_inside(
         base = jax.random.wrap_key_data(words, impl="threefry2x32")
         begun = run[2:, 0]  # the first step of each session; 0 where there is none
 
-        def with_one(at: Any, total: Any) -> Any:
-            session = jnp.argmax(jnp.where(begun <= jnp.asarray(firsts)[at], begun, 0))
+        def with_one(index: Any, total: Any) -> Any:
+            session = jnp.argmax(jnp.where(begun <= jnp.asarray(firsts)[index], begun, 0))
             key = base
-            for word in (*run[2 + session, 1:], *jnp.asarray(nodes)[at]):
+            for word in (*run[2 + session, 1:], *jnp.asarray(nodes)[index]):
                 key = jax.random.fold_in(key, word)
-            return total + jnp.asarray(weights)[at] * jax.random.normal(key, shape, jnp.float32)
+            return total + jnp.asarray(weights)[index] * jax.random.normal(key, shape, jnp.float32)
 
         low = jnp.asarray(ends)[step - 1]
         high = jnp.asarray(ends)[step]

@@ -89,8 +89,10 @@ def excess(values: Floats, variance: float, epsilon: float) -> Floats:
         return np.maximum(values - limit, 0)
     width = math.sqrt(variance)
     with np.errstate(divide="ignore"):
-        at = (np.log(values) - epsilon) / width
-    losses: Floats = np.maximum(values * ndtr(at + width / 2) - limit * ndtr(at - width / 2), 0)
+        quantiles = (np.log(values) - epsilon) / width
+    losses: Floats = np.maximum(
+        values * ndtr(quantiles + width / 2) - limit * ndtr(quantiles - width / 2), 0
+    )
     return losses
 
 
@@ -112,8 +114,10 @@ def shortfall(values: Floats, variance: float, epsilon: float) -> Floats:
         return np.maximum(1 - limit * values, 0)
     width = math.sqrt(variance)
     with np.errstate(divide="ignore"):
-        at = (-np.log(values) - epsilon) / width
-    losses: Floats = np.maximum(ndtr(at + width / 2) - limit * values * ndtr(at - width / 2), 0)
+        quantiles = (-np.log(values) - epsilon) / width
+    losses: Floats = np.maximum(
+        ndtr(quantiles + width / 2) - limit * values * ndtr(quantiles - width / 2), 0
+    )
     return losses
 
 
@@ -236,10 +240,10 @@ class _DominatingDistribution:
         self._mass_above = np.append(np.cumsum(self.masses[::-1])[::-1], 0)
         self._mean_above = np.append(np.cumsum((self.masses * self.values)[::-1])[::-1], 0)
 
-    def tail(self, at: Floats) -> Floats:
-        """Return a bound of E max(A - b, 0) for each b of ``at``."""
-        first = np.searchsorted(self.values, at)
-        inside = self._mean_above[first] - at * self._mass_above[first]
+    def tail(self, thresholds: Floats) -> Floats:
+        """Return a bound of E max(A - b, 0) for each b of ``thresholds``."""
+        first = np.searchsorted(self.values, thresholds)
+        inside = self._mean_above[first] - thresholds * self._mass_above[first]
         tails: Floats = np.maximum(inside, 0) + self.beyond
         return tails
 
@@ -267,24 +271,26 @@ class _MeanFacts(NamedTuple):
     log_mean: float
     log_width: float
 
-    def above(self, at: Floats) -> Floats:
-        """Return a bound of E max(A - b, 0) for each b of ``at``."""
-        tails: Floats = np.min([distribution.tail(at) for distribution in self.dominating], axis=0)
+    def above(self, thresholds: Floats) -> Floats:
+        """Return a bound of E max(A - b, 0) for each b of ``thresholds``."""
+        tails: Floats = np.min(
+            [distribution.tail(thresholds) for distribution in self.dominating], axis=0
+        )
         return tails
 
-    def below(self, at: Floats) -> Floats:
-        """Return a bound of E max(b - A, 0) for each b of ``at``."""
+    def below(self, thresholds: Floats) -> Floats:
+        """Return a bound of E max(b - A, 0) for each b of ``thresholds``."""
         from scipy.special import ndtr
 
-        by_mean = self.above(at) + at - 1
+        by_mean = self.above(thresholds) + thresholds - 1
         if self.log_width <= 1e-5:
             # E max(b - L, 0) <= max(b - e^m, 0) + E max(-N, 0), N normal of this width, m <= 0.
-            by_least = np.maximum(at - math.exp(self.log_mean), 0) + self.log_width / 2
+            by_least = np.maximum(thresholds - math.exp(self.log_mean), 0) + self.log_width / 2
         else:
             with np.errstate(divide="ignore"):
-                scaled = (np.log(at) - self.log_mean) / self.log_width
+                scaled = (np.log(thresholds) - self.log_mean) / self.log_width
             whole = math.exp(self.log_mean + self.log_width**2 / 2)
-            by_least = at * ndtr(scaled) - whole * ndtr(scaled - self.log_width)
+            by_least = thresholds * ndtr(scaled) - whole * ndtr(scaled - self.log_width)
         tails: Floats = np.maximum(np.minimum(by_least, by_mean), 0)
         return tails
 
@@ -390,7 +396,7 @@ class _BoundProgram:
         """
         self.scale = scale
         self.spread = math.sqrt(facts.moments[2])
-        self.grid = self._make_grid(lambda at: loss(at, shared, epsilon), end)
+        self.grid = self._make_grid(lambda values: loss(values, shared, epsilon), end)
         self.knots = self.grid[:: max(1, len(self.grid) // _KNOTS)]
         self.values = loss(self.grid, shared, epsilon) / scale
         self.above = facts.above(self.knots)

@@ -156,7 +156,7 @@ class TrainingNoise:
         self.joined = False
         self._remembered: str | None = None
         self._identity = SEEDED if self.seeded else drawn_identity()
-        #: From which step on normals that are taken for the first time have which identity.
+        #: (first step, identity): normals first taken from that step on have this identity.
         self._sessions: Sessions = ((1, self._identity),)
 
     @classmethod
@@ -220,8 +220,8 @@ class TrainingNoise:
         example present or its place left empty, which counts in 2 steps at most, in the same place
         of each epoch, with a gradient of norm at most 1
         """
-        of_what = Sampler if self.sampler is None else self.sampler
-        when = when_counted(of_what, self.strategy.schedule)
+        counted_for = Sampler if self.sampler is None else self.sampler
+        when = when_counted(counted_for, self.strategy.schedule)
         again = ""
         if len(self._sessions) > 1 or self._sessions[0][1] != self._identity:
             again = ", if of steps taken again after a checkpoint one version is shown"
@@ -229,7 +229,7 @@ class TrainingNoise:
             again += "; as far as a generator that is not cryptographic draws normal numbers"
         return (
             f"{self.guarantee} for all {self.strategy.steps} steps together, for one "
-            f"{of_what.unit} {of_what.neighbours}, {when}, with a gradient of norm at most "
+            f"{counted_for.unit} {counted_for.neighbours}, {when}, with a gradient of norm at most "
             f"{self.clip:g}{again}"
         )
 
@@ -839,8 +839,8 @@ class TrainingNoise:
                     "under another name"
                 )
         self._terms["device"] = bound
-        for of_terms in ("_all_terms", "fingerprint"):
-            vars(self).pop(of_terms, None)
+        for attribute in ("_all_terms", "fingerprint"):
+            vars(self).pop(attribute, None)
 
     def _find_device(self, arrays: Sequence[Any]) -> None:
         if not self.on_device:

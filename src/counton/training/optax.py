@@ -619,9 +619,9 @@ def _digest(arrays: list[Any]) -> Any:
     for index, array in enumerate(arrays):
         wide = array if array.dtype.itemsize == 8 else array.astype(jnp.float32)
         bits = jax.lax.bitcast_convert_type(wide, jnp.uint32).reshape(-1)
-        at = jax.lax.iota(jnp.uint32, len(bits)) + jnp.uint32(index * 0x9E3779B9 % 2**32)
+        counters = jax.lax.iota(jnp.uint32, len(bits)) + jnp.uint32(index * 0x9E3779B9 % 2**32)
         for number, factor in enumerate((0x85EBCA6B, 0xC2B2AE35)):
-            mixed = (at ^ (at >> 15)) * jnp.uint32(factor)
+            mixed = (counters ^ (counters >> 15)) * jnp.uint32(factor)
             weights = (mixed ^ (mixed >> 13)) | jnp.uint32(1)
             total = total.at[number].add((bits * weights).sum(dtype=jnp.uint32))
     return total

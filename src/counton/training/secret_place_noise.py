@@ -102,9 +102,9 @@ def delta_beyond(epsilon: float, steps: int, places: int, multiplier: float) -> 
         places: number of steps of an epoch.
         multiplier: standard deviation of the noise divided by the sensitivity.
     """
-    of_normals = places * beyond(multiplier, steps, epsilon + math.log(places))
-    of_places = math.exp(min(epsilon, 700.0)) * places * 2.0**-64
-    return of_normals + of_places
+    delta_of_normals = places * beyond(multiplier, steps, epsilon + math.log(places))
+    delta_of_places = math.exp(min(epsilon, 700.0)) * places * 2.0**-64
+    return delta_of_normals + delta_of_places
 
 
 def _multiplier_by_comparison(
@@ -227,20 +227,20 @@ def _search(
     """
     too_small = math.log(least)
     suffices = math.inf
-    at = math.log(start)
+    log_multiplier = math.log(start)
     margin = math.log(_PRECISION) / 2
     slope = -15.0
     before: tuple[float, float] | None = None
     for _ in range(_MOST_BOUNDS):
-        too_much = math.log(max(delta_of(math.exp(at)), 1e-300) / delta)
+        too_much = math.log(max(delta_of(math.exp(log_multiplier)), 1e-300) / delta)
         if too_much <= 0:
-            suffices = at
+            suffices = log_multiplier
         else:
-            too_small = at
-        if before is not None and before[0] != at:
-            slope = min(-2.0, max(-60.0, (too_much - before[1]) / (at - before[0])))
-        before = at, too_much
-        following = at - too_much / slope + margin
+            too_small = log_multiplier
+        if before is not None and before[0] != log_multiplier:
+            slope = min(-2.0, max(-60.0, (too_much - before[1]) / (log_multiplier - before[0])))
+        before = log_multiplier, too_much
+        following = log_multiplier - too_much / slope + margin
         is_close = suffices - following < margin
         if suffices - too_small < 2 * margin or (too_much <= 0 and is_close):
             break
@@ -248,5 +248,5 @@ def _search(
             following = (too_small + min(suffices, math.log(high))) / 2
         if following <= too_small:
             break
-        at = following
+        log_multiplier = following
     return math.exp(suffices) if math.isfinite(suffices) else math.inf

@@ -162,11 +162,13 @@ class TrainingDesign:
 def _plan(choices: Sequence[TrainingDesign]) -> Plan[TrainingDesign]:
     best = choices[0]
     unit = "example" if best.sampler is None else best.sampler.unit
-    of_what = "running sums of" if best.strategy.optimizer is None else "weights that SGD makes of"
+    released_value = (
+        "running sums of" if best.strategy.optimizer is None else "weights that SGD makes of"
+    )
     return Plan(
         choices=tuple(choices),
         words=(
-            f"errors of {of_what} gradients clipped to {best.clip:g}, for each coordinate; "
+            f"errors of {released_value} gradients clipped to {best.clip:g}, for each coordinate; "
             f"{best.guarantee}, for one {unit} and the whole run",
         ),
         shown=("strategy", "error", "buffers", "normals"),

@@ -62,8 +62,8 @@ def rebuilt(tree: Any, change: Callable[[str, Any], Any], prefix: str = "") -> A
     if is_array(tree):
         return change(prefix, tree)
 
-    children, together = _parts(tree, prefix)
-    return together([rebuilt(child, change, _below(prefix, name)) for name, child in children])
+    children, rebuild = _parts(tree, prefix)
+    return rebuild([rebuilt(child, change, _below(prefix, name)) for name, child in children])
 
 
 def _below(prefix: str, name: object) -> str:
@@ -89,7 +89,11 @@ def _parts(tree: Any, prefix: str) -> tuple[list[tuple[object, Any]], Callable[[
             children = []
             for path, child in flat:
                 entry = path[-1]  # an entry of a path: a key, an index or an attribute
-                names = [getattr(entry, of) for of in ("key", "idx", "name") if hasattr(entry, of)]
+                names = [
+                    getattr(entry, attribute)
+                    for attribute in ("key", "idx", "name")
+                    if hasattr(entry, attribute)
+                ]
                 children.append((names[0] if names else entry, child))
             return children, whole.unflatten
     raise InvalidInputError(

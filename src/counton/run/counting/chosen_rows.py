@@ -328,12 +328,12 @@ class RowChoice:
         """Separate new rows from those that repeat counted ones."""
         match self.terms.recognition:
             case IdRecognition():
-                with_ids = _with_ids_of_units(open_rows, secret)
-                of_new_ids = of_other_ids(with_ids, remembered.ids["id"])
+                rows_with_ids = _with_ids_of_units(open_rows, secret)
+                rows_with_new_ids = of_other_ids(rows_with_ids, remembered.ids["id"])
                 return _RecognisedRows(
-                    new=first_of_each_id(of_new_ids, self.groups),
+                    new=first_of_each_id(rows_with_new_ids, self.groups),
                     slots=Slots.all_kept(counted),
-                    repeated=open_rows.height - of_new_ids.height,
+                    repeated=open_rows.height - rows_with_new_ids.height,
                 )
             case FileRecognition():  # files that were counted are not read
                 return _RecognisedRows(open_rows, Slots.all_kept(counted))

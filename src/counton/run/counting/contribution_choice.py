@@ -315,8 +315,8 @@ def _first_of_unit(candidates: pl.DataFrame, privacy_unit: User | DistinctUser) 
 
 def _first(rows: pl.DataFrame, alike: Sequence[str], most: int) -> pl.DataFrame:
     """Return the first ``most`` of the rows that agree in some columns, and all counted ones."""
-    of_units = tuple(alike) == UNIT_COLUMNS
-    place = pl.Series(_places(_begins_unit(rows))) if of_units else _place_among(alike)
+    is_of_units = tuple(alike) == UNIT_COLUMNS
+    place = pl.Series(_places(_begins_unit(rows))) if is_of_units else _place_among(alike)
     return rows.filter((place < most) | pl.col("is_counted"))
 
 

@@ -46,18 +46,18 @@ def refuse_inexact_totals(spec: StreamSpec, added: AddedSums, before: Amounts) -
     Raises:
         SumOverflowError: a sum is larger.
     """
-    of_group = spec.terms.group_statistic
-    total = before.whole + of_group.total_of_sums(added.by_accumulator)
+    group_statistic = spec.terms.group_statistic
+    total = before.whole + group_statistic.total_of_sums(added.by_accumulator)
     if total > spec.accumulator_statistic.most_counted(0.0, 0.0):
         refuse_unreadable(spec.accumulator_statistic, spec.strategy, _distribution_of(spec), total)
     most = largest_sum(spec.strategy) - before.largest
-    if of_group.largest_entry > 1:
-        size = of_group.largest_measured(added.by_accumulator)
+    if group_statistic.largest_entry > 1:
+        size = group_statistic.largest_measured(added.by_accumulator)
         remedy = "counts in larger units"
     else:
         size = added.largest
         remedy = f"a coarser {param('resolution')} or narrower bounds"
-        if of_group.counts_units:  # numbers of events have no resolution
+        if group_statistic.counts_units:  # numbers of events have no resolution
             remedy = "counts in larger units, or correct rows with too large a count"
     refuse_overflow(size, most, lambda: _too_large(size, most, remedy))
 
@@ -134,20 +134,20 @@ def shares_of_bounds(spec: StreamSpec, bounds: SumBounds, sums: pl.DataFrame) ->
     shares: dict[int, float] = {}
     for step, share in by_window.rows():
         is_small = share < _SMALL_SHARE
-        of_window = sums.filter(pl.col("window") == step)
-        shares[step] = share if is_small else _share_of(spec, bounds, of_window)
+        window_sums = sums.filter(pl.col("window") == step)
+        shares[step] = share if is_small else _share_of(spec, bounds, window_sums)
     return shares
 
 
 def _share_of(spec: StreamSpec, bounds: SumBounds, sums: pl.DataFrame) -> float:
-    of_group = inner_of(spec.accumulator_statistic)
+    group_statistic = inner_of(spec.accumulator_statistic)
     sizes = pl.col("total").cast(pl.Float64).abs().sum()
-    of_cells: list[float] = sums.group_by("cell").agg(sizes)["total"].to_list()
+    sizes_of_cells: list[float] = sums.group_by("cell").agg(sizes)["total"].to_list()
     sizes_of_accumulators = accumulator_sizes(sums, spec.terms.group_statistic.n_accumulators)
     return max(
-        max(of_cells, default=0.0) / bounds.largest,
-        of_group.largest_measured(sizes_of_accumulators) / bounds.largest,
-        _part_of(of_group.total_of_sums(sizes_of_accumulators), bounds.readable),
+        max(sizes_of_cells, default=0.0) / bounds.largest,
+        group_statistic.largest_measured(sizes_of_accumulators) / bounds.largest,
+        _part_of(group_statistic.total_of_sums(sizes_of_accumulators), bounds.readable),
     )
 
 

@@ -19,7 +19,7 @@ class Measurement(NamedTuple):
 
     Attributes:
         n_accumulators: number of exact sums of each group.
-        sums: number of exact sums of all groups.
+        n_sums: number of exact sums of all groups.
         shape: shape of the cells of an additive statistic, whose sums they are.
         is_of_each_group: whether each group is measured alone, since groups are found in the rows.
         sums_of_row: number of sums that one row changes.
@@ -30,7 +30,7 @@ class Measurement(NamedTuple):
 
     statistic: AccumulatorStatistic
     n_accumulators: int
-    sums: int
+    n_sums: int
     shape: tuple[int, ...]
     is_of_each_group: bool
     sums_of_row: int
@@ -41,7 +41,7 @@ class Measurement(NamedTuple):
     def for_statistic(
         cls,
         statistic: AccumulatorStatistic,
-        of_group: AccumulatorStatistic,
+        group_statistic: AccumulatorStatistic,
         groups: int | None,
         *,
         is_of_each_group: bool,
@@ -50,30 +50,32 @@ class Measurement(NamedTuple):
 
         Args:
             statistic: the statistic of all groups.
-            of_group: the statistic of one group.
+            group_statistic: the statistic of one group.
             groups: number of groups; None: all rows are of one.
             is_of_each_group: whether groups are found in the rows, and measured one by one.
         """
-        only_rows = of_group.counts_rows or (not of_group.parts and not of_group.rank_digits)
+        only_rows = group_statistic.counts_rows or (
+            not group_statistic.parts and not group_statistic.rank_digits
+        )
         return cls(
             statistic,
-            n_accumulators=of_group.n_accumulators,
-            sums=of_group.n_accumulators * (groups or 1),
+            n_accumulators=group_statistic.n_accumulators,
+            n_sums=group_statistic.n_accumulators * (groups or 1),
             shape=(groups or 1,) if is_of_each_group else shape_of(statistic, groups),
             is_of_each_group=is_of_each_group,
-            sums_of_row=len(of_group.entries(pl.col("total"))),
+            sums_of_row=len(group_statistic.entries(pl.col("total"))),
             kept=("rows",) if only_rows else ("rows", "total"),
-            told_number="total" if of_group.counts_units else "rows",
+            told_number="total" if group_statistic.counts_units else "rows",
         )
 
     def cells(self, sums: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the released cells, ``(n, *cells)``, given the exact sums, ``(n, sums)``."""
+        """Return the released cells, ``(n, *cells)``, given the exact sums, ``(n, n_sums)``."""
         if self.statistic.additive:
             return sums.reshape((len(sums), *self.shape))
         if not self.is_of_each_group:
             return self.statistic.measure(sums)
-        of_groups = self.statistic.measure(sums.reshape(-1, self.n_accumulators))
-        return of_groups.reshape((len(sums), -1))
+        group_cells = self.statistic.measure(sums.reshape(-1, self.n_accumulators))
+        return group_cells.reshape((len(sums), -1))
 
     def number_of_rows(self, sums: pl.DataFrame) -> int:
         """Return the number of rows that were added up."""

@@ -26,18 +26,18 @@ class ChangedWindow(NamedTuple):
     is_open: bool
 
 
-class RowsInTime(NamedTuple):
-    """Numbers of the rows of a run that came before the release of their windows. Exact.
+class TimelinessCounts(NamedTuple):
+    """Numbers of the rows of a run, and of those that came before their windows' release. Exact.
 
     Attributes:
-        all: number of all rows that count.
-        without_wait: number of those that were in time.
-        with_wait: number of those that a longer wait would have found in time.
+        counted: number of all rows that count, in time or late.
+        in_time: number of those that were in time.
+        in_time_after_wait: number of those that a longer wait would have found in time.
     """
 
-    all: int = 0
-    without_wait: int = 0
-    with_wait: int = 0
+    counted: int = 0
+    in_time: int = 0
+    in_time_after_wait: int = 0
 
 
 @dataclass(frozen=True, repr=False)
@@ -51,7 +51,7 @@ class OperatorCounts:
         late: new rows of windows released before, unless these windows are final.
         late_by: a wait in windows that would have been enough for most late rows, and for nearly
             all rows of the run; 0 without late rows.
-        in_time: numbers of rows of the run that count, and of those that were in time, and would
+        timeliness: numbers of rows of the run that count, and of those that were in time, and would
             have been in time with this wait.
         late_uncounted: rows of released windows that have not been counted yet.
         after_final: new rows of windows that were final, counted nowhere.
@@ -63,7 +63,7 @@ class OperatorCounts:
 
     late: int = 0
     late_by: int = 0
-    in_time: RowsInTime = field(default_factory=RowsInTime)
+    timeliness: TimelinessCounts = field(default_factory=TimelinessCounts)
     late_uncounted: int = 0
     after_final: int = 0
     outside_snapshot: int = 0

@@ -13,7 +13,7 @@ from counton.run.counting.contribution_choice import ChoiceCounts
 from counton.run.counting.kept_totals import join_totals
 from counton.run.counting.measurement import Measurement, Span
 from counton.run.counting.missing_rows import KeptRows, MissingRows
-from counton.run.counting.operator_counts import ChangedWindow, OperatorCounts, RowsInTime
+from counton.run.counting.operator_counts import ChangedWindow, OperatorCounts, TimelinessCounts
 from counton.run.rows.discovered_groups import GroupNamesOfRun
 from counton.state.commit_input import LateRowStats
 from counton.state.dedup import DigestChange
@@ -121,10 +121,10 @@ class NewRowsOfRun:
         return OperatorCounts(
             late=measurement.number_of_rows(late),
             late_by=late_by,
-            in_time=RowsInTime(
-                all=rows,
-                without_wait=rows - measurement.number_of_rows(late),
-                with_wait=rows - measurement.number_of_rows(after_wait),
+            timeliness=TimelinessCounts(
+                counted=rows,
+                in_time=rows - measurement.number_of_rows(late),
+                in_time_after_wait=rows - measurement.number_of_rows(after_wait),
             ),
             late_uncounted=_number_uncounted(self.seen(totals_before, span), span, measurement),
             after_final=all_rows - measurement.number_of_rows(open_rows),
@@ -197,16 +197,16 @@ class SnapshotOfRun:
     ) -> OperatorCounts:
         """Compare released windows with what the state has kept of them."""
         # A first run has no released windows, but may have millions of sums.
-        of_released = replace(self, sums=self.sums.filter(_window <= span.released))
+        released_rows = replace(self, sums=self.sums.filter(_window <= span.released))
         totals_before = totals_before.filter(_window <= span.released)
-        changed = of_released._changed_windows(totals_before, span, measurement, "rows")
+        changed = released_rows._changed_windows(totals_before, span, measurement, "rows")
         told_windows = changed
         if measurement.told_number != "rows":
-            told_windows = of_released._changed_windows(
+            told_windows = released_rows._changed_windows(
                 totals_before, span, measurement, measurement.told_number
             )
         final = [window for window in changed if window.number <= span.last_final]
-        seen_of_released = of_released.seen(totals_before, span)
+        seen_of_released = released_rows.seen(totals_before, span)
         return OperatorCounts(
             late=sum(window.added for window in changed if window.is_open),
             late_uncounted=_number_uncounted(seen_of_released, span, measurement),

@@ -159,7 +159,7 @@ class PlannedSteps:
         new = self.span.new_steps
         size = max(1, len(new))
         if self.rows.can_be_given_again:
-            size = max(1, _VALUES_OF_TRANSACTION // max(1, self.measurement.sums))
+            size = max(1, _VALUES_OF_TRANSACTION // max(1, self.measurement.n_sums))
         return [new[begin : begin + size] for begin in range(0, len(new), size)] or [new]
 
     def commit_input(
@@ -196,7 +196,7 @@ class PlannedSteps:
         """
         versions = self.span.windows.n_revisions + 1
         sums = self._count_new_and_late_rows(steps, versions)
-        cells = self.measurement.cells(sums.reshape(-1, self.measurement.sums))
+        cells = self.measurement.cells(sums.reshape(-1, self.measurement.n_sums))
         if not self.span.revises:
             return cells
         return np.moveaxis(cells.reshape((len(steps), versions, *cells.shape[1:])), 1, -1)
@@ -214,7 +214,7 @@ class PlannedSteps:
         if self.span.revises:
             version = step_of_row - due["window"].to_numpy()
         amounts = (due["seen_total"] - due["counted_total"]).to_numpy()
-        sums = np.zeros((len(steps), versions, self.measurement.sums), np.int64)
+        sums = np.zeros((len(steps), versions, self.measurement.n_sums), np.int64)
         np.add.at(sums, (step_of_row - steps.start, version, due["cell"].to_numpy()), amounts)
         return sums
 
@@ -231,14 +231,14 @@ class PlannedSteps:
         measures = self.measurement.kept
         if not windows.size:
             return WindowTotals(
-                windows, np.zeros((0, 2, len(measures), self.measurement.sums), np.int64)
+                windows, np.zeros((0, 2, len(measures), self.measurement.n_sums), np.int64)
             )
         totals = self.totals.filter(_window.is_between(int(windows[0]), int(windows[-1])))
         totals = totals.filter(_window.is_in(windows))
         window_index = np.searchsorted(windows, totals["window"].to_numpy())
         cell = totals["cell"].to_numpy()
         arrays = np.zeros(
-            (len(windows), 2, len(measures), self.measurement.sums), _narrowest(totals, measures)
+            (len(windows), 2, len(measures), self.measurement.n_sums), _narrowest(totals, measures)
         )
         is_counted = _is_counted_by(steps)
         for number, measure in enumerate(measures):
@@ -266,17 +266,17 @@ class PlannedSteps:
         n_accumulators = self.measurement.n_accumulators
         accumulator = pl.col("cell") % n_accumulators
         sizes = self.totals.with_columns(size=size, accumulator=accumulator)
-        of_cells = sizes.group_by(["cell", *released_together]).agg(pl.col("size").sum())
-        of_accumulators = sizes.group_by(["accumulator", *released_together]).agg(
+        sizes_of_cells = sizes.group_by(["cell", *released_together]).agg(pl.col("size").sum())
+        sizes_of_accumulators = sizes.group_by(["accumulator", *released_together]).agg(
             pl.col("size").cast(pl.Float64).sum()
         )
         largest_of_accumulators = np.zeros(n_accumulators)
         np.maximum.at(
             largest_of_accumulators,
-            of_accumulators["accumulator"].to_numpy(),
-            of_accumulators["size"].to_numpy(),
+            sizes_of_accumulators["accumulator"].to_numpy(),
+            sizes_of_accumulators["size"].to_numpy(),
         )
-        largest = int(of_cells["size"].max() or 0)  # type: ignore[arg-type]
+        largest = int(sizes_of_cells["size"].max() or 0)  # type: ignore[arg-type]
         return AddedSums(largest, largest_of_accumulators)
 
     def _late_row_stats(self) -> LateRowStats | None:

@@ -70,8 +70,8 @@ def check_job(values: JobValues, look: FirstLook) -> tuple[CountJob, PlannedJob]
     if ("group_by" in values) != ("groups" in values) and values.get(
         "unlisted_groups"
     ) != "discover":
-        of_groups = ("group_by", "groups", "other_group")
-        values = {name: value for name, value in values.items() if name not in of_groups}
+        group_options = ("group_by", "groups", "other_group")
+        values = {name: value for name, value in values.items() if name not in group_options}
     job = complete_job(values, look)
     is_known = job.time in {column.name for column in look.times}
     if job.time is not None and look.times and not (is_known or job.time_format):

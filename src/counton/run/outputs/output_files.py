@@ -257,11 +257,11 @@ def _unchanged_csv(numbers: ReleaseData, path: Path) -> bytes | None:
 def _write_parquet(rows: pl.LazyFrame, name: str, metadata: Mapping[str, str]) -> None:
     from counton.results.arrow_schemas import with_metadata
 
-    of_schema = {}
+    schema_metadata = {}
     # Metadata that is too long is only in the file, not in its schema.
     if metadata and sum(map(len, metadata.values())) <= _MOST_IN_SCHEMA:
-        of_schema = {ATTRS: json.dumps(metadata)}
-    schema = with_metadata(rows.collect_schema(), of_schema)
+        schema_metadata = {ATTRS: json.dumps(metadata)}
+    schema = with_metadata(rows.collect_schema(), schema_metadata)
     rows.sink_parquet(
         name,
         # Noisy numbers hardly compress: a higher level takes longer and makes no smaller file.

@@ -223,8 +223,8 @@ def _place_of_group(assigned: pl.LazyFrame, groups: Sequence[str]) -> pl.Expr:
     names = pl.Enum(list(groups))
     group = pl.col("group")
     is_text = assigned.collect_schema()["group"] == pl.String
-    of_names = group.cast(names, strict=False) if is_text else group.cat.to(names)
-    return of_names.to_physical().cast(pl.Int32)
+    group_category = group.cast(names, strict=False) if is_text else group.cat.to(names)
+    return group_category.to_physical().cast(pl.Int32)
 
 
 def _digests(secret: Secret, purpose: int, names: pl.Series) -> pl.Series:

@@ -215,16 +215,16 @@ def _usual_series(job: Job) -> Series:
 
 
 def period_that_begins_anew(
-    of_group: AccumulatorStatistic, per: str | None, windows: Windows
+    group_statistic: AccumulatorStatistic, per: str | None, windows: Windows
 ) -> str | None:
     """Return the period in each of which totals begin anew, since users count anew; None: in none.
 
     Args:
-        of_group: the statistic of one group.
+        group_statistic: the statistic of one group.
         per: period of users.
         windows: the windows of the stream.
     """
-    period = counting_period_of(of_group, per)
+    period = counting_period_of(group_statistic, per)
     if period is None or not made_of_windows(windows, period):
         return None
     return period
@@ -338,11 +338,11 @@ def _parse_groups(job: Job) -> Groups:
     return Declared(column, declared, job.value_of("other_group"))
 
 
-def _parse_privacy_unit(job: Job, of_group: AccumulatorStatistic) -> PrivacyUnit:
+def _parse_privacy_unit(job: Job, group_statistic: AccumulatorStatistic) -> PrivacyUnit:
     word = str(job.privacy_unit)
     column = job.value_of("user")
     if column is not None:
-        return _parse_user(job, word, column, of_group)
+        return _parse_user(job, word, column, group_statistic)
     counts = job.value_of("count_column")
     if counts is None:
         return Event(word)
@@ -353,13 +353,13 @@ def _parse_privacy_unit(job: Job, of_group: AccumulatorStatistic) -> PrivacyUnit
 
 
 def _parse_user(
-    job: Job, word: str, column: str, of_group: AccumulatorStatistic
+    job: Job, word: str, column: str, group_statistic: AccumulatorStatistic
 ) -> User | DistinctUser:
     most = job.value_of("max_contributions")
     if job.has_stated("distinct_users"):
         return DistinctUser(word, column, most or 1)
     per = job.value_of("contribution_period")
-    ranks = of_group.counted_ranks
+    ranks = group_statistic.counted_ranks
     if per is not None:
         check_period(per, str(job.timezone))
     return User(

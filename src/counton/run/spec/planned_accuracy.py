@@ -79,8 +79,8 @@ def reached_halfwidths(spec: StreamSpec, accuracy: WantedAccuracy) -> ReachedHal
     assert last is not None  # a stream that expires wants no accuracy
     bounds = accuracy.margins_of_error
     if isinstance(spec.terms.windowing, Revised) and spec.accumulator_statistic.additive:
-        of_versions = halfwidths_at(spec, (1, last), accuracy.confidence_level)[EACH_WINDOW]
-        planned = dict(zip((FIRST, FINAL), of_versions, strict=True))
+        version_halfwidths = halfwidths_at(spec, (1, last), accuracy.confidence_level)[EACH_WINDOW]
+        planned = dict(zip((FIRST, FINAL), version_halfwidths, strict=True))
         if accuracy.is_share_of_rows:
             refuse_share_of_rows(spec.accumulator_statistic, planned)
         bounds = {name or FINAL: bound for name, bound in bounds.items()}
@@ -237,7 +237,7 @@ def halfwidths_at(
             rows_by_step = None
             if rows is not None:
                 rows_by_step = max(rows * step // (windows or steps[-1]), 1)
-            of_step = planned_halfwidths(
+            step_halfwidths = planned_halfwidths(
                 spec.accumulator_statistic,
                 design,
                 step,
@@ -247,7 +247,7 @@ def halfwidths_at(
                 decay=decay,
                 ask=ask,
             )
-            for number, halfwidth in of_step.items():
+            for number, halfwidth in step_halfwidths.items():
                 name = f"{number} {times}".strip()
                 halfwidths[name] = (*halfwidths.get(name, ()), halfwidth)
     return halfwidths
@@ -259,8 +259,8 @@ def _halfwidths_of_sums(
     halfwidths: dict[str, tuple[float, ...]] = {}
     for name, windows in counted.items():
         begins = [step - number for step, number in zip(steps, windows, strict=True)]
-        of_steps = design.errors.window_halfwidths(begins, list(steps), level)
-        halfwidths[name] = tuple(of_steps.tolist())
+        step_halfwidths = design.errors.window_halfwidths(begins, list(steps), level)
+        halfwidths[name] = tuple(step_halfwidths.tolist())
     return halfwidths
 
 

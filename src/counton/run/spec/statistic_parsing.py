@@ -224,8 +224,8 @@ def _parse_member(member: Section) -> StatisticOfRows:
         statistic = parse_statistic(job)
     shares = parse_display(job.value_of).ask
     if shares is not None:
-        of_group = statistic.of_group
-        shown = type(of_group)(**{**of_group.parameters, "shares": shares})
+        group_statistic = statistic.of_group
+        shown = type(group_statistic)(**{**group_statistic.parameters, "shares": shares})
         statistic = replace(statistic, of_group=shown)
     by = job.value_of("group_by")
     if by is None:

@@ -69,23 +69,23 @@ class StatisticOfRows:
 
     def of_groups(self, groups: GroupNames) -> AccumulatorStatistic:
         """Return the statistic of the rows of several groups."""
-        of_groups = self.of_group.by_groups(groups)
-        if of_groups is not None:
-            return of_groups
+        statistic_of_groups = self.of_group.by_groups(groups)
+        if statistic_of_groups is not None:
+            return statistic_of_groups
         refuse_long_terms(groups)
         return Grouped(self.of_group, groups)
 
     def of_discovered_groups(self) -> AccumulatorStatistic:
         """Return the statistic of groups that are found by their number of rows."""
-        of_groups = undeclared_variant(self.of_group)
+        statistic_of_groups = undeclared_variant(self.of_group)
         # The jobs of other statistics have no option for such groups.
-        assert of_groups.additive or of_groups.row_total is not None
-        return of_groups
+        assert statistic_of_groups.additive or statistic_of_groups.row_total is not None
+        return statistic_of_groups
 
     def in_report(self, by: str, groups: GroupNames) -> StatisticOfRows:
         """Return the statistic that a report computes in each of several groups."""
-        of_groups = GroupedRows(self.of_group, groups)
-        return StatisticOfRows(self.name, of_groups, (by, *self.columns))
+        statistic_of_groups = GroupedRows(self.of_group, groups)
+        return StatisticOfRows(self.name, statistic_of_groups, (by, *self.columns))
 
     @property
     def number_columns(self) -> tuple[str, ...]:

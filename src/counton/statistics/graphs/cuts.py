@@ -323,8 +323,8 @@ class _Weights(Exact):
         return np.zeros((len(stops), 0), np.int64)
 
     def _enter(self, cell: int, step: int, weight: int) -> None:
-        at, sums = self._seen.setdefault(cell, ([], [0]))
-        at.append(step)
+        steps, sums = self._seen.setdefault(cell, ([], [0]))
+        steps.append(step)
         sums.append(sums[-1] + weight)
         self.largest = max(self.largest, abs(sums[-1]))
 
@@ -334,10 +334,10 @@ class _Weights(Exact):
             return
         self._step, self.largest, cells = self._before
         for cell in cells:
-            at, sums = self._seen[cell]
-            at.pop()
+            steps, sums = self._seen[cell]
+            steps.pop()
             sums.pop()
-            if not at:
+            if not steps:
                 del self._seen[cell]
         self._before = None
 
@@ -354,8 +354,8 @@ class _Weights(Exact):
     def save(self) -> bytes:
         rows = [
             (cell, step, sums[place + 1] - sums[place])
-            for cell, (at, sums) in sorted(self._seen.items())
-            for place, step in enumerate(at)
+            for cell, (steps, sums) in sorted(self._seen.items())
+            for place, step in enumerate(steps)
         ]
         return pack_edges(self._step, [], np.array(rows, np.int64).reshape(-1, 3).T)
 

@@ -27,11 +27,13 @@ DIFFER = (
 #: Treatment of an edge that exceeds the bound on degrees.
 Beyond = Literal["refuse", "drop"]
 
-MOST = 2**20
+#: Largest bound on the number of edges of a node.
+LARGEST_DEGREE = 2**20
 #: New events are counted as arrays if there are at least _MANY and at least 1 / _PART of all edges.
 _MANY = 1024
 _PART = 8
-_LOW = 2**32 - 1
+#: Mask of the second node in the key of an edge.
+_LOW_32_BITS = 2**32 - 1
 _LABELS = {str, int}
 
 
@@ -55,7 +57,9 @@ class GraphStatistic(Statistic):
 
     def __init__(self, degree: int | None = None, beyond: Beyond = "refuse") -> None:
         if degree is not None:
-            degree = check_integer("degree", degree, 1, MOST, "the most edges of one node")
+            degree = check_integer(
+                "degree", degree, 1, LARGEST_DEGREE, "the most edges of one node"
+            )
         if beyond not in ("refuse", "drop"):
             raise InvalidInputError(
                 f"{param('beyond')} is {quote(beyond)}; give 'refuse' or 'drop'"
@@ -193,7 +197,7 @@ def keys_of(ends: NDArray[np.int64]) -> NDArray[np.int64]:
 
 def ends_of(keys: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the pairs of `keys_of`; shape ``(edges, 2)``."""
-    return np.stack([keys >> 32, keys & _LOW], axis=1)
+    return np.stack([keys >> 32, keys & _LOW_32_BITS], axis=1)
 
 
 def ranks_of(ends: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -218,7 +222,7 @@ class _Index:
         self.near: list[set[int]] = [set() for _ in range(nodes)]
         for key in pairs:
             node = key >> 32
-            other = key & _LOW
+            other = key & _LOW_32_BITS
             if most is None or max(self.seen[node], self.seen[other]) < most:
                 self.put(node, other)
             self.seen[node] += 1
@@ -347,7 +351,7 @@ class Graph(Exact):
     def _count_pair(self, index: _Index, key: int, changes: NDArray[np.int64]) -> None:
         statistic = self._statistic
         node = key >> 32
-        other = key & _LOW
+        other = key & _LOW_32_BITS
         kept = True
         if statistic.degree is not None:
             worse = max(node, other, key=index.seen.__getitem__)

@@ -139,7 +139,7 @@ class _Ends(WordTally):
         super().__init__(len(cells))
         words = [tuple(statistic.word(cell)) for cell in cells.tolist()]
         tree = sorted({word[:length] for word in words for length in range(1, len(word) + 1)})
-        place = {word: at for at, word in enumerate(tree)}
+        place = {word: index for index, word in enumerate(tree)}
         self._asked = np.array([place[word] for word in words], dtype=np.intp)
         self._nodes = [(len(word), word[-1]) for word in tree]
         self._letters = sorted({letter for _, letter in self._nodes})

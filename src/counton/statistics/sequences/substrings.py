@@ -140,5 +140,7 @@ class _Codes(WordTally):
             self.counts[places] += np.bincount(codes, minlength=n_words)[numbers]
         elif len(codes):
             different_codes, times = np.unique(codes, return_counts=True)
-            at = np.minimum(np.searchsorted(different_codes, numbers), len(different_codes) - 1)
-            self.counts[places] += np.where(different_codes[at] == numbers, times[at], 0)
+            nearest = np.minimum(
+                np.searchsorted(different_codes, numbers), len(different_codes) - 1
+            )
+            self.counts[places] += np.where(different_codes[nearest] == numbers, times[nearest], 0)

@@ -49,7 +49,9 @@ class Words(NamedCells):
                 f"list of names without white space and NUL"
             )
         if len(set(letters)) < len(letters):
-            twice = next(letter for at, letter in enumerate(letters) if letter in letters[:at])
+            twice = next(
+                letter for index, letter in enumerate(letters) if letter in letters[:index]
+            )
             raise InvalidInputError(f"alphabet has {twice!r} twice: give each letter once")
         if len(letters) > _MOST_LETTERS:
             raise InvalidInputError(
@@ -126,7 +128,7 @@ class Words(NamedCells):
 
     def name_of(self, cell: int) -> str:
         """Return a word as a text, with spaces between letters that are names."""
-        return ("" if self._single else " ").join(self.letters[at] for at in self.word(cell))
+        return ("" if self._single else " ").join(self.letters[index] for index in self.word(cell))
 
     def words(self, length: int) -> list[str]:
         """Return all words of a length as texts, in order.

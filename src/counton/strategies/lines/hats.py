@@ -356,7 +356,7 @@ class Hats(CellwiseLine):
     @override
     def functional_variance(self, weights: Floats) -> float:
         rows = max(1, _CHUNK * 16 // self.cells)
-        parts = (weights[at : at + rows] for at in range(0, len(weights), rows))
+        parts = (weights[start : start + rows] for start in range(0, len(weights), rows))
         return math.fsum(float((part * self._solver.solve(part)).sum()) for part in parts)
 
 
@@ -798,5 +798,5 @@ class _HatEquations(NormalEquations):
 
 
 def _slices(count: int, size: int) -> Iterator[slice]:
-    for at in range(0, count, size):
-        yield slice(at, min(at + size, count))
+    for start in range(0, count, size):
+        yield slice(start, min(start + size, count))

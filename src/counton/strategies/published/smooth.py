@@ -274,9 +274,9 @@ class SmoothBinary(StreamStrategy):
         first, last = window_ends(self, steps, since)
         apart = np.zeros(first.shape, bool)
         total = np.zeros(first.shape, np.int64)
-        for of_first, of_last in zip(self._bits(first), self._bits(last), strict=True):
-            apart |= of_first != of_last
-            total += apart * (of_first.astype(np.int64) + of_last)
+        for first_bits, last_bits in zip(self._bits(first), self._bits(last), strict=True):
+            apart |= first_bits != last_bits
+            total += apart * (first_bits.astype(np.int64) + last_bits)
         total[first == 0] = self._ones
         total[last == 0] = 0
         return total.astype(np.float64)

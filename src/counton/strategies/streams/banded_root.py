@@ -214,9 +214,9 @@ class _BandNoise:
         half = 1 << shift >> 1
         backwards = self._backwards
         if held:
-            for at in range(len(z)):
-                past = backwards.dot(v[at : at + held])
-                v[at + held] -= ((int(past) if self._single else past) + half) >> shift
+            for index in range(len(z)):
+                past = backwards.dot(v[index : index + held])
+                v[index + held] -= ((int(past) if self._single else past) + half) >> shift
             self._latest = v[-held:].copy()
         v = v[held:].reshape(len(z), -1)
         finer = strategy.quotient_bits
@@ -396,10 +396,10 @@ class _BandedStrategy(StreamStrategy):
     def _window_rounding(self, first: Integers, last: Integers) -> Floats:
         # Each v is rounded, and so is each quotient: half a unit of its grid, times what it adds.
         grid = 2.0 ** (FRACTION_BITS - self.facts.lattice_bits - self.guard_bits)
-        of_steps = 0.5 * grid * self._largest_share * self._most_read
+        error_of_step = 0.5 * grid * self._largest_share * self._most_read
         if self.weight_bits:
-            of_steps += 0.5 * 2.0 ** (FRACTION_BITS - self.total_bits)
-        return np.asarray(rounding_of_releases(first, last) + of_steps * last)
+            error_of_step += 0.5 * 2.0 ** (FRACTION_BITS - self.total_bits)
+        return np.asarray(rounding_of_releases(first, last) + error_of_step * last)
 
     @override
     def _check_distribution(self, distribution: NoiseDistribution) -> None:

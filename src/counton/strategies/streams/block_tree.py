@@ -145,8 +145,8 @@ class BlockTree:
         size = max(1, math.prod(field.shape))
         children_per_block = radix * (self.radices[-2] if self.top > 1 else 1)
         estimates = np.empty((len(blocks), size), np.int64)
-        for at in range(0, len(blocks), step := max(1, PART // (children_per_block * size))):
-            some = blocks[at : at + step]
+        for start in range(0, len(blocks), step := max(1, PART // (children_per_block * size))):
+            some = blocks[start : start + step]
             children = range(some.start * radix, some.stop * radix)
             below = self._measured_noise(field, cell_weights, self.top - 1, children)
             if self.top > 1:
@@ -157,7 +157,7 @@ class BlockTree:
                 if self.shares[self.top]
                 else None
             )
-            estimates[at : at + step] = self._estimates(self.top, alone, below)
+            estimates[start : start + step] = self._estimates(self.top, alone, below)
         return estimates
 
     def inside(
@@ -231,8 +231,8 @@ class BlockTree:
         parents = [*self._of_children[1 : self.top], 0]  # a block's estimate uses N of its children
         levels = zip(self.shares, self._of_children, parents, strict=False)
         return max(
-            max(fixed_one - weight, of_parent) / fixed_one / share
-            for share, weight, of_parent in levels
+            max(fixed_one - weight, parent_weight) / fixed_one / share
+            for share, weight, parent_weight in levels
         )
 
     @property
@@ -344,10 +344,10 @@ def _quotients(drawn: Integers, weights: Integers) -> Integers:
         # This takes a quarter of the time of an integer division.
         quotients = np.empty_like(drawn)
         size = max(1, _CACHED // drawn.shape[1])
-        for at in range(0, len(drawn), size):
-            part = quotients[at : at + size]
-            some = weights[at : at + size]
-            rest = drawn[at : at + size] << INNER_BITS
+        for start in range(0, len(drawn), size):
+            part = quotients[start : start + size]
+            some = weights[start : start + size]
+            rest = drawn[start : start + size] << INNER_BITS
             rest += some >> 1
             real = rest * (1.0 / some)
             part[...] = np.rint(real, out=real)

@@ -318,7 +318,7 @@ class EndlessHats(EndlessStrategy):
             knot, j = divmod(step - 1, level.spacing)
             hats = {knot: int(level.weights_before[j]), knot + 1: int(level.weights_after[j])}
             nodes += [
-                Node(number, at, Fraction(weight, unit)) for at, weight in hats.items() if weight
+                Node(number, hat, Fraction(weight, unit)) for hat, weight in hats.items() if weight
             ]
         return tuple(nodes)
 
@@ -417,8 +417,8 @@ class EndlessHats(EndlessStrategy):
         """
         saved: dict[tuple[int, int], float] = vars(self).setdefault("_variances", {})
         if (first, length) not in saved:
-            of_steps, of_knots = self._weights_of_sum(np.ones(length), first)
-            saved[first, length] = float(of_steps @ of_steps + of_knots @ of_knots)
+            step_weights, knot_weights = self._weights_of_sum(np.ones(length), first)
+            saved[first, length] = float(step_weights @ step_weights + knot_weights @ knot_weights)
         return saved[first, length]
 
     @override
@@ -443,15 +443,15 @@ class EndlessHats(EndlessStrategy):
         has_further[place[further > 0]] = True
         variances = np.zeros(len(keys))
         growths = np.zeros(len(keys))
-        for at, key in enumerate(keys.tolist()):
+        for index, key in enumerate(keys.tolist()):
             begin, length = divmod(key, longest + 1)
             if length:
-                variances[at] = self._variance_of_window(begin, length)
-            if has_further[at]:
+                variances[index] = self._variance_of_window(begin, length)
+            if has_further[index]:
                 before = self._variance_of_window(begin, length - self._block)
-                growths[at] = variances[at] - before
-        of_windows = variances[place] + growths[place] * further
-        return np.asarray(of_windows.reshape(first.shape) * self._unit(distribution))
+                growths[index] = variances[index] - before
+        window_variances = variances[place] + growths[place] * further
+        return np.asarray(window_variances.reshape(first.shape) * self._unit(distribution))
 
     def _unit(self, distribution: NoiseDistribution | None) -> float:
         return 1.0 if distribution is None else distribution.variance / 4.0**self.bits
@@ -464,20 +464,20 @@ class EndlessHats(EndlessStrategy):
         near = np.where(steps <= settled, steps, settled + (steps - settled) % self._block)
         last = int(near.max(initial=1))
         kept = count + 2 * self._edge
-        of_steps = np.zeros(last + 2 * self._edge)
-        of_knots = np.zeros((len(of_steps) // self._block + 1) * self._knots)
+        step_weights = np.zeros(last + 2 * self._edge)
+        knot_weights = np.zeros((len(step_weights) // self._block + 1) * self._knots)
         variances = np.zeros(last + 1)
         for step in range(1, last + 1):
             begin = max((step - 1) // self._block - _REACH - 1, 0)
             low = max(step - kept, 0)
-            some_steps = of_steps[low : step + self._edge]
+            some_steps = step_weights[low : step + self._edge]
             next_block = step // self._block + _REACH + 3
-            some_knots = of_knots[low // self._block * self._knots : next_block * self._knots]
+            some_knots = knot_weights[low // self._block * self._knots : next_block * self._knots]
             some_steps *= factor
             some_knots *= factor
-            by_step, by_knot = self._weights_of_count(step)
-            of_steps[begin * self._block :][: len(by_step)] += by_step
-            of_knots[begin * self._knots :][: len(by_knot)] += by_knot
+            added_steps, added_knots = self._weights_of_count(step)
+            step_weights[begin * self._block :][: len(added_steps)] += added_steps
+            knot_weights[begin * self._knots :][: len(added_knots)] += added_knots
             variances[step] = some_steps @ some_steps + some_knots @ some_knots
         return np.asarray(variances[near])
 
@@ -516,8 +516,8 @@ class EndlessHats(EndlessStrategy):
     def _window_rounding(self, first: Integers, last: Integers) -> Floats:
         # Each estimate is rounded, and so are the corrections by the knots around its step.
         heights = sum(level.height for level in self._levels)
-        of_step = 0.5 * 2.0 ** (FRACTION_BITS - self.total_bits) * (1 + heights / self.own)
-        return np.asarray(rounding_of_releases(first, last) + of_step * (last - first))
+        error_of_step = 0.5 * 2.0 ** (FRACTION_BITS - self.total_bits) * (1 + heights / self.own)
+        return np.asarray(rounding_of_releases(first, last) + error_of_step * (last - first))
 
     def _largest_corrections(self, std: float) -> float:
         """Return the largest of the corrections, before they are rounded.
@@ -531,8 +531,8 @@ class EndlessHats(EndlessStrategy):
             residual = std * math.hypot(self.own, *here.ravel(), *after.ravel())
             # residuals of neighbours are correlated
             return 3 * residual * float(np.linalg.norm(kernel))
-        of_knots = std * np.sqrt((here**2).sum(axis=0) + (after**2).sum(axis=0) + self.own**2)
-        return float((np.abs(kernel) @ of_knots).sum(axis=0).max())
+        knot_stds = std * np.sqrt((here**2).sum(axis=0) + (after**2).sum(axis=0) + self.own**2)
+        return float((np.abs(kernel) @ knot_stds).sum(axis=0).max())
 
     @override
     def _check_distribution(self, distribution: NoiseDistribution) -> None:
@@ -571,10 +571,10 @@ class EndlessHats(EndlessStrategy):
         cells = own_noise.shape[2]
         sums = []
         for level, knots in zip(self._levels, self._knots_by_level, strict=True):
-            by_knot = own_noise.reshape(-1, level.spacing, cells)
-            of_level = np.tensordot(by_knot[knots:], level.weights_before, (1, 0))
-            of_level += np.tensordot(by_knot[knots - 1 : -1], level.weights_after, (1, 0))
-            sums.append(of_level.reshape(-1, knots, cells))
+            noise_by_knot = own_noise.reshape(-1, level.spacing, cells)
+            level_sums = np.tensordot(noise_by_knot[knots:], level.weights_before, (1, 0))
+            level_sums += np.tensordot(noise_by_knot[knots - 1 : -1], level.weights_after, (1, 0))
+            sums.append(level_sums.reshape(-1, knots, cells))
         return np.concatenate(sums, axis=1)
 
     def _own_noise(self, field: NodeNoise, blocks: range) -> Integers:
@@ -601,17 +601,19 @@ class EndlessHats(EndlessStrategy):
         padded = np.zeros((len(blocks) + 1 + 2 * _REACH, self._knots, cells), np.int64)
         padded[near[0] - blocks[0] + _REACH :] = self._residuals(field, near)
         corrections = np.zeros((len(blocks) + 1, self._knots, cells), np.int64)
-        for at, part in enumerate(self._kernel):
-            corrections += np.einsum("kj,bjc->bkc", part, padded[at : at + len(corrections)])
+        for block, part in enumerate(self._kernel):
+            corrections += np.einsum("kj,bjc->bkc", part, padded[block : block + len(corrections)])
         corrections = round_bits(corrections, self.bits + _INVERSE_BITS - GUARD_BITS)
         estimates = self._own_noise(field, blocks) << self.total_bits
         first_place = 0
         for level, knots in zip(self._levels, self._knots_by_level, strict=True):
-            of_level = corrections[:, first_place : first_place + knots].reshape(-1, 1, cells)
-            of_level = of_level[: len(blocks) * knots + 1]
-            by_knot = estimates.reshape(-1, level.spacing, cells)
-            by_knot -= level.weights_before[:, None] * of_level[:-1]
-            by_knot -= level.weights_after[:, None] * of_level[1:]
+            level_corrections = corrections[:, first_place : first_place + knots].reshape(
+                -1, 1, cells
+            )
+            level_corrections = level_corrections[: len(blocks) * knots + 1]
+            estimates_by_knot = estimates.reshape(-1, level.spacing, cells)
+            estimates_by_knot -= level.weights_before[:, None] * level_corrections[:-1]
+            estimates_by_knot -= level.weights_after[:, None] * level_corrections[1:]
             first_place += knots
         estimates = (estimates + (self.own >> 1)) // self.own
         offset = steps[0] - 1 - blocks[0] * self._block
@@ -658,11 +660,11 @@ def _inverted(matrix: Any) -> Any:
     """Return the inverse of a positive definite matrix, in units of 2^-`_SOLUTION_BITS`."""
     size = len(matrix)
     rows = np.hstack([matrix, np.eye(size, dtype=np.int64).astype(object) << _SOLUTION_BITS])
-    for at in range(size):
-        rows[at] = (rows[at] << _SOLUTION_BITS) // rows[at, at]
+    for pivot in range(size):
+        rows[pivot] = (rows[pivot] << _SOLUTION_BITS) // rows[pivot, pivot]
         for other in range(size):
-            if other != at:
-                rows[other] = rows[other] - (rows[other, at] * rows[at] >> _SOLUTION_BITS)
+            if other != pivot:
+                rows[other] = rows[other] - (rows[other, pivot] * rows[pivot] >> _SOLUTION_BITS)
     return rows[:, size:]
 
 

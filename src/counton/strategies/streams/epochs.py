@@ -68,7 +68,7 @@ class _Epoch(LookAhead):
 
     def field(self, field: NodeNoise) -> NodeNoise:
         """Return the noise for this epoch, with the levels of its tree numbered 0, 1, ...."""
-        return NoiseView(field.shape, lambda of, nodes: field.run(self.level + of, nodes))
+        return NoiseView(field.shape, lambda level, nodes: field.run(self.level + level, nodes))
 
 
 @lru_cache(maxsize=256)

@@ -97,10 +97,12 @@ class Expiring(EndlessStrategy):
         Args:
             step: step of the stream, from 1.
         """
-        at = check_step(self, step) - self.delay
-        if at < 1:
+        released_step = check_step(self, step) - self.delay
+        if released_step < 1:
             return ()
-        return tuple(Node(level, at >> level, 1) for level in range(self._height(at)))
+        return tuple(
+            Node(level, released_step >> level, 1) for level in range(self._height(released_step))
+        )
 
     def column(self, step: int, last: int | None = None) -> tuple[Node, ...]:
         """Return the nodes that the count enters, with noise in some release up to ``last``.

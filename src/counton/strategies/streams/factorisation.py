@@ -133,19 +133,19 @@ class Factorisation(LeastSquaresStrategy):
         last = check_step(self, step)
         matrix = self._dense.matrix()
         weights = [Fraction(0)] * last
-        for at in reversed(range(last)):
-            entries = matrix[at:last, at]
+        for cell in reversed(range(last)):
+            entries = matrix[cell:last, cell]
             read = Fraction(0)
             for k in np.flatnonzero(entries).tolist():
-                read += weights[at + k] * int(entries[k])
-            weights[at] = (1 - read) / int(entries[0])
+                read += weights[cell + k] * int(entries[k])
+            weights[cell] = (1 - read) / int(entries[0])
         alone = self.line.own > 0  # a row over one cell is that cell's own: its node has level 1
         index_of = np.where(alone, np.arange(self.horizon), np.cumsum(~alone) - 1).tolist()
         scale = 1 << self.facts.lattice_bits
         return tuple(
             sorted(
-                Node(int(alone[at]), index_of[at], weight * scale)
-                for at, weight in enumerate(weights)
+                Node(int(alone[cell]), index_of[cell], weight * scale)
+                for cell, weight in enumerate(weights)
                 if weight
             )
         )

@@ -338,8 +338,8 @@ def _of_pairs(root: GrowingSquareRoot, starts: Integers, stops: Integers) -> Flo
     if inner.any():
         length = int(stops.max()) + 1
         keys, places = np.unique(starts[inner] * length + stops[inner], return_inverse=True)
-        of_pairs = root.variance(keys % length, since=keys // length)
-        variances[inner] = of_pairs[places.reshape(-1)]
+        pair_variances = root.variance(keys % length, since=keys // length)
+        variances[inner] = pair_variances[places.reshape(-1)]
     return variances
 
 
@@ -393,14 +393,14 @@ class _BlockReader(Reader):
     def _add_within(self, steps: range, out: Integers) -> None:
         """Add the noise within blocks of consecutive steps to ``out``."""
         block = self._strategy.block
-        at = steps.start
+        step = steps.start
         together = max(1, _TOGETHER // (block * math.prod(self._field.shape)))
-        while at < steps.stop:
-            finished, place = divmod(at, block)
-            whole = min((steps.stop - at) // block, together)
+        while step < steps.stop:
+            finished, place = divmod(step, block)
+            whole = min((steps.stop - step) // block, together)
             if place == 0 and whole > 1:
-                out[at - steps.start :][: whole * block] += self._whole_blocks(finished, whole)
-                at += whole * block
+                out[step - steps.start :][: whole * block] += self._whole_blocks(finished, whole)
+                step += whole * block
                 continue
             stop = min((finished + 1) * block, steps.stop)
             if finished != self._finished:
@@ -409,7 +409,7 @@ class _BlockReader(Reader):
             if places:
                 first = finished * block + places.start - steps.start
                 out[first:][: len(places)] += self._within.noise(places)
-            at = stop
+            step = stop
 
     def _whole_blocks(self, finished: int, count: int) -> Integers:
         """Return the noise within ``count`` blocks, for all of their steps; the first have none."""

@@ -70,29 +70,31 @@ STEPS = 2**20 - 1
 _WEIGHT_BITS = 18
 #: Variances of nodes are multiples of 2^-30, rounded up.
 _VARIANCE_BITS = 30
-#: By default: the number of quarter octaves with variance 1, and the growth of the variance from
-#: each to the next.
-_EQUAL = 12
+#: By default this many quarter octaves have variance 1.
+_EQUAL_LEVELS = 12
+#: The variance of a later quarter octave is this multiple of that of the one before it.
 _GROWTH = Fraction(12, 11)
-#: If more nodes have variance 1: the growth after them, and the number of quarter octaves with this
-#: growth.
-_STEEP = Fraction(13, 10)
-_STEEP_CLASSES = 8
-#: Choices for the number of nodes with variance 1, besides the default `_EQUAL`.
+#: If more nodes have variance 1, the variance grows by this factor in the quarter octaves after
+#: them.
+_STEEP_GROWTH = Fraction(13, 10)
+#: So many quarter octaves have the steep growth.
+_STEEP_LEVELS = 8
+#: Choices for the number of nodes with variance 1, besides the default `_EQUAL_LEVELS`.
 EVEN = (32, 128, 512, 2048)
-#: Sums of f(k)^2 are computed term by term up to the first number, and by a formula over the second
-#: number of further quarter octaves.
-_SUMMED = 2**22
-_BEYOND = 160
-#: Least number of nodes for which the square root is computed. Number of steps up to which
-#: variances are exact; beyond, they are within 1e-4. Least number of bits of weights for which
-#: later variances are read from a file of the package.
-_SHORTEST = 2**10
-_EXACT_ROWS = 2**13
-_SHIPPED_BITS = 8
-#: Number of nodes whose noise, or weights, are computed at once.
-_AT_ONCE = 2**12
-_WEIGHED = 2**14
+#: Sums of f(k)^2 are computed term by term up to this term.
+_SUMMED_TERMS = 2**22
+#: Beyond these terms, a formula gives the sums of this many further quarter octaves.
+_FORMULA_LEVELS = 160
+#: The square root is computed for at least this many nodes.
+_LEAST_ROOT_LENGTH = 2**10
+#: Variances are exact up to this many steps. Beyond, they are within 1e-4.
+_EXACT_STEPS = 2**13
+#: With at least this many bits of weights, later variances are read from a file of the package.
+_LEAST_SHIPPED_BITS = 8
+#: The noise of this many nodes is computed at once.
+_NODES_PER_DRAW = 2**12
+#: The weights of this many nodes are computed at once.
+_NODES_PER_WEIGHTS = 2**14
 #: Largest number of noise values that a running stream keeps, over all its cells; with more, each
 #: window is computed from step 1.
 _MOST_HELD = 2**23
@@ -105,7 +107,7 @@ def series_bits(weight_bits: int) -> int:
     return 14 if weight_bits > 10 else 12
 
 
-def quarter(step: int, equal: int = _EQUAL) -> int:
+def quarter(step: int, equal: int = _EQUAL_LEVELS) -> int:
     """Return the noise level of a step's node: max(0, floor(4 log2(step)) - equal).
 
     All nodes of a level have noise of equal variance. Each level after 0 is a quarter octave, whose
@@ -118,7 +120,7 @@ def quarter(step: int, equal: int = _EQUAL) -> int:
 
 
 @lru_cache(maxsize=512)
-def node_variance(level: int, equal: int = _EQUAL) -> Fraction:
+def node_variance(level: int, equal: int = _EQUAL_LEVELS) -> Fraction:
     """Return the noise variance of the nodes of a level, relative to that of the first nodes.
 
     ``level`` and ``equal`` are as in `quarter`. If ``equal`` is not the default, the variance grows
@@ -127,13 +129,13 @@ def node_variance(level: int, equal: int = _EQUAL) -> Fraction:
     >>> float(node_variance(0)), round(float(node_variance(4)), 6)
     (1.0, 1.416297)
     """
-    steep = 0 if equal == _EQUAL else min(level, _STEEP_CLASSES)
-    exact = _STEEP**steep * _GROWTH ** (level - steep)
+    steep = 0 if equal == _EQUAL_LEVELS else min(level, _STEEP_LEVELS)
+    exact = _STEEP_GROWTH**steep * _GROWTH ** (level - steep)
     return Fraction(math.ceil(exact * 2**_VARIANCE_BITS), 2**_VARIANCE_BITS)
 
 
 @lru_cache(maxsize=512)
-def first_of(level: int, equal: int = _EQUAL) -> int:
+def first_of(level: int, equal: int = _EQUAL_LEVELS) -> int:
     """Return the number of the first node of a level of `quarter`.
 
     >>> [first_of(level) for level in range(6)]
@@ -146,7 +148,7 @@ def first_of(level: int, equal: int = _EQUAL) -> int:
     return root if root**4 == power else root + 1
 
 
-def _spans(stop: int, equal: int = _EQUAL) -> list[tuple[int, range]]:
+def _spans(stop: int, equal: int = _EQUAL_LEVELS) -> list[tuple[int, range]]:
     """Return pairs (level, range of its nodes) for all nodes below ``stop``."""
     spans = []
     level = 0
@@ -169,15 +171,15 @@ def _logarithm(ratio: Floats) -> Floats:
 @lru_cache(maxsize=1)
 def _summed_squares() -> Floats:
     """Return running sums of f(k)^2 from 0, computed in parts to save memory."""
-    sums = np.zeros(_SUMMED + 1)
+    sums = np.zeros(_SUMMED_TERMS + 1)
     last = 1.0
-    for at in range(0, _SUMMED, _WEIGHED):
-        k = np.arange(at + (at == 0), at + _WEIGHED, dtype=np.float64)
+    for start in range(0, _SUMMED_TERMS, _NODES_PER_WEIGHTS):
+        k = np.arange(start + (start == 0), start + _NODES_PER_WEIGHTS, dtype=np.float64)
         f = np.cumprod(np.concatenate([[last], (2 * k - 1) / (2 * k)]))
         last = f[-1]
-        squares = f[-_WEIGHED:] ** 2
-        added = np.cumsum(np.concatenate([sums[at : at + 1], squares]))[1:]
-        sums[at + 1 : at + _WEIGHED + 1] = added
+        squares = f[-_NODES_PER_WEIGHTS:] ** 2
+        added = np.cumsum(np.concatenate([sums[start : start + 1], squares]))[1:]
+        sums[start + 1 : start + _NODES_PER_WEIGHTS + 1] = added
     return sums
 
 
@@ -194,7 +196,7 @@ def _weights_of(nodes: range, weight_bits: int, equal: int) -> NDArray[np.int64]
     return weights
 
 
-def norms_of(items: Integers, equal: int = _EQUAL) -> Floats:
+def norms_of(items: Integers, equal: int = _EQUAL_LEVELS) -> Floats:
     """Return upper bounds of d_i^2, the squared norms of the columns of ``items``, from 1 on.
 
     Each squared entry of a column is divided by the variance of its node's noise.
@@ -205,19 +207,19 @@ def norms_of(items: Integers, equal: int = _EQUAL) -> Floats:
     sums = _summed_squares()
     total = np.zeros(len(items))
     # The smallest numbers are added first, in a fixed order.
-    last = len(_spans(_SUMMED, equal))
+    last = len(_spans(_SUMMED_TERMS, equal))
     beyond = np.zeros(len(items))
-    for level in reversed(range(last, last + _BEYOND)):
+    for level in reversed(range(last, last + _FORMULA_LEVELS)):
         low = first_of(level, equal) - items
         high = first_of(level + 1, equal) - items
         width = float(node_variance(level, equal))
         part = _logarithm((high - 1) / (low - 1)) / (math.pi * width)
-        if level >= last + _BEYOND - 4:
+        if level >= last + _FORMULA_LEVELS - 4:
             part *= 4.0  # the rest: every octave adds 1/1.4 of the octave before it
         beyond += part
     total += beyond
-    first = int(items.min(initial=_SUMMED))
-    for level, span in reversed(_spans(_SUMMED, equal)):
+    first = int(items.min(initial=_SUMMED_TERMS))
+    for level, span in reversed(_spans(_SUMMED_TERMS, equal)):
         if span.stop <= first:
             break
         low = np.maximum(span.start - items, 0)
@@ -229,7 +231,7 @@ def norms_of(items: Integers, equal: int = _EQUAL) -> Floats:
 class WeightedRoot(NormalisedSqrt):
     """The matrix square root over the first nodes, with columns weighted as in `_weights_of`."""
 
-    def __init__(self, horizon: int, weight_bits: int, equal: int = _EQUAL) -> None:
+    def __init__(self, horizon: int, weight_bits: int, equal: int = _EQUAL_LEVELS) -> None:
         RootStrategy.__init__(self, horizon, series_bits(weight_bits), weight_bits)
         self.equal = equal
 
@@ -238,8 +240,8 @@ class WeightedRoot(NormalisedSqrt):
         """The weights of the columns, rounded down, in units of 2^-weight_bits."""
         nodes = range(1, self.horizon + 1)
         parts = [
-            _weights_of(nodes[at : at + _WEIGHED], self.weight_bits, self.equal)
-            for at in range(0, self.horizon, _WEIGHED)
+            _weights_of(nodes[start : start + _NODES_PER_WEIGHTS], self.weight_bits, self.equal)
+            for start in range(0, self.horizon, _NODES_PER_WEIGHTS)
         ]
         return np.concatenate(parts)
 
@@ -258,11 +260,11 @@ class WeightedRoot(NormalisedSqrt):
     @cached_property
     def _variances(self) -> Floats:
         """Variances of the releases, relative to the first node's."""
-        exact = _exact_variances(min(self.horizon, _EXACT_ROWS), self.weight_bits, self.equal)
-        if self.horizon <= _EXACT_ROWS:
+        exact = _exact_variances(min(self.horizon, _EXACT_STEPS), self.weight_bits, self.equal)
+        if self.horizon <= _EXACT_STEPS:
             return exact
         return np.concatenate(
-            [exact, variances_of_long_rows(self.shares, self.widths)[_EXACT_ROWS:]]
+            [exact, variances_of_long_rows(self.shares, self.widths)[_EXACT_STEPS:]]
         )
 
     def differences(self, starts: Integers, stops: Integers) -> Floats:
@@ -293,8 +295,8 @@ def _field_without_levels(field: NodeNoise, equal: int) -> NodeNoise:
 
     def run(_level: int, nodes: range) -> Integers:
         parts = [
-            field.run(of, range(max(span.start, nodes.start), span.stop))
-            for of, span in _spans(nodes.stop, equal)
+            field.run(level, range(max(span.start, nodes.start), span.stop))
+            for level, span in _spans(nodes.stop, equal)
             if span.stop > nodes.start
         ]
         return np.concatenate(parts) if parts else np.empty((0, *field.shape), np.int64)
@@ -457,7 +459,7 @@ class _RootReader(Reader):
         parts = [self._kept]
         first = self._done - len(self._kept) + 1  # nodes that parts hold
         while self._done < nodes.stop - 1:
-            some = range(self._done + 1, min(self._done + _AT_ONCE, nodes.stop - 1) + 1)
+            some = range(self._done + 1, min(self._done + _NODES_PER_DRAW, nodes.stop - 1) + 1)
             z = self._of_root.run(0, some).reshape(len(some), self._cells)
             part = self._noise_of_releases.at_next_nodes(z, self._noise_until)
             self._done = some.stop - 1
@@ -510,7 +512,7 @@ class GrowingSquareRoot(EndlessStrategy):
         self.even = even if even is None else check_integer("even", even, EVEN[0], EVEN[-1])
         if even is not None and even not in EVEN:
             raise InvalidInputError(f"even is {even}; give one of {', '.join(map(str, EVEN))}")
-        self._equal = _EQUAL if self.even is None else 4 * (self.even.bit_length() - 1)
+        self._equal = _EQUAL_LEVELS if self.even is None else 4 * (self.even.bit_length() - 1)
         self.facts = StrategyFacts(
             lattice_bits=series_bits(self.weight_bits) + self.weight_bits,
             fraction_bits=10,
@@ -555,16 +557,16 @@ class GrowingSquareRoot(EndlessStrategy):
 
     def _weights(self, nodes: range) -> NDArray[np.int64]:
         """Return the weights 1 / d_i of the columns of ``nodes``, in units of 2^-weight_bits."""
-        first = (nodes.start - 1) // _WEIGHED * _WEIGHED + 1
+        first = (nodes.start - 1) // _NODES_PER_WEIGHTS * _NODES_PER_WEIGHTS + 1
         parts = [
-            _weights_of(range(at, at + _WEIGHED), self.weight_bits, self._equal)
-            for at in range(first, nodes.stop, _WEIGHED)
+            _weights_of(range(start, start + _NODES_PER_WEIGHTS), self.weight_bits, self._equal)
+            for start in range(first, nodes.stop, _NODES_PER_WEIGHTS)
         ]
         return np.concatenate(parts)[nodes.start - first : nodes.stop - first]
 
     def _beginning(self, nodes: int) -> WeightedRoot:
         """Return the weighted matrix square root over at least the first ``nodes`` nodes."""
-        length = max(1 << (nodes - 1).bit_length(), _SHORTEST)
+        length = max(1 << (nodes - 1).bit_length(), _LEAST_ROOT_LENGTH)
         if length not in self._beginnings:
             # Short ones are useless once a stream has passed them.
             for shorter in [
@@ -639,15 +641,15 @@ class GrowingSquareRoot(EndlessStrategy):
         """
         if self.weight_bits == _WEIGHT_BITS:
             return 1.0
-        some = slice(_EXACT_ROWS // 2, None)
-        fine = GrowingSquareRoot(even=self.even)._beginning(_EXACT_ROWS)._variances[some]
-        return float((self._beginning(_EXACT_ROWS)._variances[some] / fine).mean())
+        some = slice(_EXACT_STEPS // 2, None)
+        fine = GrowingSquareRoot(even=self.even)._beginning(_EXACT_STEPS)._variances[some]
+        return float((self._beginning(_EXACT_STEPS)._variances[some] / fine).mean())
 
     def _of_totals(self, steps: Integers) -> Floats:
         """Return the variance of the total at each of ``steps``; 0 at step 0."""
         last = int(steps.max(initial=1))
         variances = np.zeros(steps.shape)
-        exact_rows = min(last, _EXACT_ROWS) if self.weight_bits >= _SHIPPED_BITS else last
+        exact_rows = min(last, _EXACT_STEPS) if self.weight_bits >= _LEAST_SHIPPED_BITS else last
         exact = np.concatenate([[0.0], self._beginning(exact_rows)._variances])
         near = steps < len(exact)
         variances[near] = exact[steps[near]]
@@ -704,14 +706,14 @@ class GrowingSquareRoot(EndlessStrategy):
         # take 126 MB; so a reader without room comes here.
         def write(z: NDArray[np.int64], nodes: range, out: NDArray[np.int64]) -> None:
             noise_of_releases = _NoiseOfReleases(self, z.shape[1])
-            for at in range(0, len(z), _AT_ONCE):
+            for start in range(0, len(z), _NODES_PER_DRAW):
                 part = noise_of_releases.at_next_nodes(
-                    z[at : at + _AT_ONCE], lambda node, column: z[:node, column].copy()
+                    z[start : start + _NODES_PER_DRAW], lambda node, column: z[:node, column].copy()
                 )
-                low = max(nodes.start - 1 - at, 0)
-                high = nodes.stop - 1 - at
+                low = max(nodes.start - 1 - start, 0)
+                high = nodes.stop - 1 - start
                 some = part[low:high]
-                out[at + low - nodes.start + 1 :][: len(some)] = some
+                out[start + low - nodes.start + 1 :][: len(some)] = some
 
         return by_blocks(_field_without_levels(field, self._equal), steps, write, few=True)
 
@@ -778,8 +780,8 @@ def _interpolated_variances(nodes: Integers, even: int | None = None) -> Floats:
         whole = range(first_of(level), first_of(level + 1))
         there = slice(*np.searchsorted(table_nodes, [whole.start, whole.stop]))
 
-        def scale(at: Integers, whole: range = whole) -> Floats:
-            return np.asarray(np.log((at - whole.start + 0.5) / (whole.stop - at - 0.5)))
+        def scale(numbers: Integers, whole: range = whole) -> Floats:
+            return np.asarray(np.log((numbers - whole.start + 0.5) / (whole.stop - numbers - 0.5)))
 
         x = scale(table_nodes[there])
         y = variances[there]

@@ -78,20 +78,20 @@ def inverse_root(numerators: Integers, bits: int) -> BoundedSeries | None:
     f = _root_coefficients(len(numerators))
     e = _Factor(numerators * 2.0**-bits - f)
     f_norm = _norm(f)
-    of_f = f_norm * _F_ERROR
-    of_e = of_f + 2.0**-52 * e.norm
+    error_of_f = f_norm * _F_ERROR
+    error_of_e = error_of_f + 2.0**-52 * e.norm
 
     h = f / (1 - 2 * np.arange(len(f)))
     tail = h.copy()
     tail[:_HEAD] = 0.0
-    product, of_u = e.times(_Factor(tail))
+    product, error_of_u = e.times(_Factor(tail))
     for k, coefficient in enumerate(h[:_HEAD].tolist()):
         product[k:] += coefficient * e.series[: len(f) - k]
     # The 1-norm of h is below 2. So of each of these sums, 2 |e| is a bound.
-    of_u += 2 * of_e + 2 * (2 * _F_ERROR + (_HEAD + 1) * 2.0**-53) * e.norm
+    error_of_u += 2 * error_of_e + 2 * (2 * _F_ERROR + (_HEAD + 1) * 2.0**-53) * e.norm
     u = _Factor(product)
     del h, tail, product  # most of the memory of a run is used here
-    largest_u = u.largest + math.sqrt(len(f)) * of_u
+    largest_u = u.largest + math.sqrt(len(f)) * error_of_u
     if largest_u > _LARGEST_NORM:
         return None
     inverse_norm = 1 / (1 - largest_u)
@@ -103,22 +103,27 @@ def inverse_root(numerators: Integers, bits: int) -> BoundedSeries | None:
     v = _Factor(_first(quotient, u.length, len(f)))
     del quotient
     for _ in range(_MOST_ROUNDS):
-        product, of_remainder = u.times(v)
-        of_remainder += (1 + v.largest) * of_u + 2.0**-51 * (u.norm + v.norm)
+        product, error_of_remainder = u.times(v)
+        error_of_remainder += (1 + v.largest) * error_of_u + 2.0**-51 * (u.norm + v.norm)
         r = _Factor(v.series + u.series + product)
-        of_v = inverse_norm * (r.norm + of_remainder)
+        error_of_v = inverse_norm * (r.norm + error_of_remainder)
         if e.largest * r.norm <= _NEGLIGIBLE:
             break
-        product, of_product = r.times(v)
-        largest_r = r.largest + math.sqrt(len(f)) * of_remainder
-        of_rest = inverse_norm * largest_r * (r.norm + of_remainder)
-        of_v = of_rest + (1 + v.largest) * of_remainder + of_product + 2.0**-51 * (v.norm + r.norm)
+        product, error_of_product = r.times(v)
+        largest_r = r.largest + math.sqrt(len(f)) * error_of_remainder
+        error_of_rest = inverse_norm * largest_r * (r.norm + error_of_remainder)
+        error_of_v = (
+            error_of_rest
+            + (1 + v.largest) * error_of_remainder
+            + error_of_product
+            + 2.0**-51 * (v.norm + r.norm)
+        )
         v = _Factor(v.series - r.series - product)
-        if e.largest * of_rest <= _NEGLIGIBLE:
+        if e.largest * error_of_rest <= _NEGLIGIBLE:
             break
 
     product, error = e.times(v)
-    error += e.largest * of_v + of_f + (1 + v.largest) * of_e
+    error += e.largest * error_of_v + error_of_f + (1 + v.largest) * error_of_e
     error += 2.0**-51 * (f_norm + e.norm + e.largest * v.norm)  # of the two differences
     return BoundedSeries(f - e.series - product, 1.01 * error)
 

@@ -214,8 +214,8 @@ class DigitTree(StreamStrategy):
         named = self._field_by_last_step(field)
         many = nodes_per_chunk(field.shape, _SHARED)
         few = max(1, nodes_per_chunk(field.shape) // self.arity)
-        for at in range(0, len(steps), many):
-            own_range, groups, *higher = numbers = self._numbers(steps[at : at + many])
+        for start in range(0, len(steps), many):
+            own_range, groups, *higher = numbers = self._numbers(steps[start : start + many])
             expanded = np.zeros((1, *field.shape), np.int64)
             for level in reversed(range(1, 1 + len(higher))):
                 expanded = self._expand(named, level, numbers[level], numbers[level + 1], expanded)
@@ -326,8 +326,10 @@ class KAry(DigitTree):
         # ends of nodes matter too. The eight smallest arities of each height contained the best in
         # all cases examined.
         trees = (cls(horizon, arity, subtraction) for arity in sorted(arities))
-        of_height = groupby(trees, key=lambda tree: tree.height)  # the height falls with the arity
-        return [tree for _, same in of_height for tree in islice(same, of_each)]
+        trees_by_height = groupby(
+            trees, key=lambda tree: tree.height
+        )  # the height falls with the arity
+        return [tree for _, same in trees_by_height for tree in islice(same, of_each)]
 
     @classmethod
     def undominated_trees(

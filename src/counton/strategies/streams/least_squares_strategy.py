@@ -386,8 +386,8 @@ class LeastSquaresStrategy(StreamStrategy):
         tops: dict[int, int] = {}
         for block in range(self.line.cells):
             for row, weight in self.line.rows_of(block):
-                at, before = latest.get(row, (-1, 0))
-                if at + 1 < block:  # it was 0 in between
+                last_block, before = latest.get(row, (-1, 0))
+                if last_block + 1 < block:  # it was 0 in between
                     rises[row] = rises.get(row, 0) + max(-before, 0)
                     before = 0
                 rises[row] = rises.get(row, 0) + max(weight - before, 0)
@@ -416,8 +416,8 @@ class LeastSquaresStrategy(StreamStrategy):
         Args:
             step: step of the stream, from 1 to the horizon.
         """
-        at = check_step(self, step) - 1
-        block = at // self._block
+        place = check_step(self, step) - 1
+        block = place // self._block
         scale = 1 << self.facts.lattice_bits
         nodes = [
             Node(0, row, Fraction(self._tree.unit * weight, scale))
@@ -425,7 +425,7 @@ class LeastSquaresStrategy(StreamStrategy):
         ]
         own_weight = int(self.line.own[block])
         nodes += [
-            Node(1 + level, at // width, Fraction(share * own_weight, scale))
+            Node(1 + level, place // width, Fraction(share * own_weight, scale))
             for level, (share, width) in enumerate(
                 zip(self._tree.shares, self._tree.widths, strict=True)
             )
@@ -506,8 +506,8 @@ class LeastSquaresStrategy(StreamStrategy):
         Args:
             step: step of the stream, from 1 to the horizon.
         """
-        at = check_step(self, step) - 1
-        block, offset = divmod(at, self._block)
+        place = check_step(self, step) - 1
+        block, offset = divmod(place, self._block)
         sums, determinant = self._inverse_prefixes
         part = Fraction(offset + 1, self._block)
         variance = self._tree.variance
@@ -527,7 +527,7 @@ class LeastSquaresStrategy(StreamStrategy):
             share = variance.denominator * own_weight * value / determinant
             self._tree.read(weights, self._tree.top, cell, share)
         if self.radices:
-            self._tree.read_inside(weights, at, Fraction(1, int(self.line.own[block])))
+            self._tree.read_inside(weights, place, Fraction(1, int(self.line.own[block])))
         scale = 1 << self.facts.lattice_bits
         return tuple(
             Node(level, index, weight * scale)
@@ -541,10 +541,10 @@ class LeastSquaresStrategy(StreamStrategy):
         from scipy.linalg import cho_factor, cho_solve
 
         cells = self.line.cells
-        at = np.arange(steps)
-        block, offset = np.divmod(at, self._block)
+        places = np.arange(steps)
+        block, offset = np.divmod(places, self._block)
         right = np.tri(cells + 1, cells, -1)[block]  # the weights of blocks' totals in a release
-        right[at, block] = (offset + 1) / self._block
+        right[places, block] = (offset + 1) / self._block
         measured = np.zeros((cells, self.line.rows))
         for cell in range(cells):
             for line_row, weight in self.line.rows_of(cell):
@@ -559,8 +559,8 @@ class LeastSquaresStrategy(StreamStrategy):
         rows = solved @ measured * (float(variance.numerator * self._tree.unit) * scale)
         nodes = [(0, line_row) for line_row in range(self.line.rows)]
 
-        of_cells: list[dict[tuple[int, int], Any]] = [{} for _ in range(cells)]
-        for cell, weights in enumerate(of_cells):
+        weights_of_cells: list[dict[tuple[int, int], Any]] = [{} for _ in range(cells)]
+        for cell, weights in enumerate(weights_of_cells):
             entering = Fraction(variance.denominator * int(self.line.own[cell]))
             self._tree.read(weights, self._tree.top, cell, entering)
         inside: list[dict[tuple[int, int], Any]] = [{} for _ in range(steps)]
@@ -568,8 +568,10 @@ class LeastSquaresStrategy(StreamStrategy):
             for step, weights in enumerate(inside):
                 share: Any = 1 / float(own_weights[block[step]])
                 self._tree.read_inside(weights, step, share)
-        tree_nodes = sorted({node for weights in (*of_cells, *inside) for node in weights})
-        trees = solved @ _dense_weights(of_cells, tree_nodes) + _dense_weights(inside, tree_nodes)
+        tree_nodes = sorted({node for weights in (*weights_of_cells, *inside) for node in weights})
+        trees = solved @ _dense_weights(weights_of_cells, tree_nodes) + _dense_weights(
+            inside, tree_nodes
+        )
         reads = np.concatenate([rows, trees * scale], axis=1)
         used = np.flatnonzero(reads.any(axis=0))
         nodes += tree_nodes
@@ -628,21 +630,21 @@ class LeastSquaresStrategy(StreamStrategy):
             inverse = np.concatenate([[0.0], self._block_variances[2]])
             order = np.argsort(stops)
             width = self._tree.widths[-1]
-            at = stops[order] - 1
+            places = stops[order] - 1
             sorted_weights = weights[order]
-            alone = self._tree.contrasts(np.full_like(at, -1), at, inverse)
+            alone = self._tree.contrasts(np.full_like(places, -1), places, inverse)
             variance += float((sorted_weights**2) @ alone)
-            for apart in range(1, len(at)):  # covariances of stops in one block
-                some = np.flatnonzero(at[apart:] // width == at[:-apart] // width)
+            for apart in range(1, len(places)):  # covariances of stops in one block
+                some = np.flatnonzero(places[apart:] // width == places[:-apart] // width)
                 if not len(some):
                     break
                 nodes_before = some
                 two = some + apart
-                differ = self._tree.contrasts(at[nodes_before], at[two], inverse)
+                differ = self._tree.contrasts(places[nodes_before], places[two], inverse)
                 both = (
                     alone[nodes_before]
                     + alone[two]
-                    - np.where(at[nodes_before] == at[two], 0.0, differ)
+                    - np.where(places[nodes_before] == places[two], 0.0, differ)
                 )
                 variance += float(np.sum(sorted_weights[nodes_before] * sorted_weights[two] * both))
         return variance
@@ -684,17 +686,19 @@ class LeastSquaresStrategy(StreamStrategy):
             block = np.unique(np.concatenate(ends).astype(np.int64)) - 1
             reserve = 1 + _BETWEEN_ENDS
         read = self._tree.largest_read
-        of_block = self._tree.largest_of_block
-        at = np.arange(len(block))
+        largest_of_block = self._tree.largest_of_block
+        indices = np.arange(len(block))
         rows = in_trees = 0.0
         reads_of_own = []
         for stops in (block, block + 1):  # before the blocks, and after them
             prefixes = (np.arange(cells) < stops[:, None]).astype(np.float64)
             solved = self._system.equations.solve(prefixes) / unit**2
             rows = max(rows, float(np.abs(self.line.over(solved)).max(initial=0.0)) * unit)
-            of_totals = solved * own_weights / float(self._tree.variance)
-            in_trees = max(in_trees, float(np.abs(of_totals).max()) * max(read, of_block))
-            reads_of_own.append(of_totals[at, block] * own_weights[block])
+            reads_of_totals = solved * own_weights / float(self._tree.variance)
+            in_trees = max(
+                in_trees, float(np.abs(reads_of_totals).max()) * max(read, largest_of_block)
+            )
+            reads_of_own.append(reads_of_totals[indices, block] * own_weights[block])
         inside = 0.0
         if self.radices:
             # Weights of children in the release's own block, before the step and after it.
@@ -732,8 +736,12 @@ class LeastSquaresStrategy(StreamStrategy):
         edges = np.unique(np.linspace(0, self._block, 257).astype(np.int64))
         tops = np.maximum.reduceat(inside, edges[:-1])
         # Without the tree the variance is a convex function of the part: largest at an end.
-        at = np.concatenate([[0.0], part])[edges]
-        lines = (1 - at) * sums[:-1, None] + at * sums[1:, None] - at * (1 - at) * singles[:, None]
+        part_at_edges = np.concatenate([[0.0], part])[edges]
+        lines = (
+            (1 - part_at_edges) * sums[:-1, None]
+            + part_at_edges * sums[1:, None]
+            - part_at_edges * (1 - part_at_edges) * singles[:, None]
+        )
         bounds = np.maximum(lines[:, 1:], lines[:, :-1]) + tops * inverse[:, None]
         bound = bounds.max(axis=1)
         largest = 0.0
@@ -815,8 +823,8 @@ class _BlockSums(Reader):
             roots = self._field.run(1, range(cells)).reshape(cells, size)
         sums = np.zeros((cells + 1, size), np.int64)
         with one_thread() if size > 1 else nullcontext():  # else no matrices are multiplied
-            for at in range(0, size, width := max(1, _SOLVED // cells)):
-                part = slice(at, at + width)
+            for start in range(0, size, width := max(1, _SOLVED // cells)):
+                part = slice(start, start + width)
                 sums[1:, part] = self._solve_rows(rows[:, part].T, roots[:, part].T).T
         return sums
 
@@ -848,8 +856,8 @@ class _BlockSums(Reader):
         sums = self._sums
         size = max(1, (_PASSED if strategy.radices else PART) // sums.shape[1])
         drop = INNER_BITS - strategy.facts.fraction_bits
-        for at in range(0, len(steps), size):
-            some = steps[at : at + size]
+        for start in range(0, len(steps), size):
+            some = steps[start : start + size]
             noise = sums[some.start : some.stop]
             if strategy.radices:
                 places = range(some.start - 1, some.stop - 1)

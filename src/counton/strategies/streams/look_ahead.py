@@ -373,9 +373,9 @@ class LookAhead(StreamStrategy):
         # with p_l the part of its node of level l that is completed by step t (in full nodes).
         total: Floats = np.zeros(())
         if since is None:
-            for at in self._along(check_steps(self, steps)):
-                total = total + at.excess * at.part * (1 - at.part)
-            return np.asarray(total + at.read)
+            for place in self._along(check_steps(self, steps)):
+                total = total + place.excess * place.part * (1 - place.part)
+            return np.asarray(total + place.read)
         first, last = check_ends(self, since, steps)
         for first_place, last_place in zip(self._along(first), self._along(last), strict=True):
             differ = last_place.node - first_place.node
@@ -452,11 +452,11 @@ class LookAhead(StreamStrategy):
         for level in range(1, self.height):
             base = level - trees.depths[level]
             sums = 0.5 if base else 0.0
-            for at in range(base + 1, level + 1):
-                own_part = min(trees.own(at - base, at, last) for last in (False, True))
+            for lower in range(base + 1, level + 1):
+                own_part = min(trees.own(lower - base, lower, last) for last in (False, True))
                 rest = float(1 - own_part)
                 error = rest * sums + 0.5
-                sums = error * trees.children[at][0] if at < level else sums
+                sums = error * trees.children[lower][0] if lower < level else sums
             errors.append(error)
         error = errors[-1]
         total = trees.counts[-1] * error

@@ -308,13 +308,13 @@ class MultiscaleColumns:
         exact: Floats = np.zeros((len(nodes[-1]), self.entering.shape[1]))
         levels: list[Integers] = []
         for level in reversed(range(1, len(nodes))):
-            of_above = ups[level] @ exact if level < len(ups) else 0.0
-            exact = variances[level][:, None] * pulled[level] + of_above
+            pulled_from_above = ups[level] @ exact if level < len(ups) else 0.0
+            exact = variances[level][:, None] * pulled[level] + pulled_from_above
             levels.append(np.rint(exact).astype(np.int64))
         g = [self.entering, *reversed(levels)]
         columns = []
-        for level, of_level in enumerate(g):
-            column: Integers = 16 * of_level
+        for level, level_weights in enumerate(g):
+            column: Integers = 16 * level_weights
             if level + 1 < len(g):
                 column -= interpolate(g[level + 1], nodes[level + 1].start, nodes[level])
             columns.append(weights[level][:, None] * column)
@@ -647,8 +647,8 @@ class MultiscaleStrategy(StreamStrategy):
         first = first.ravel()
         last = last.ravel()
         variances = np.zeros(len(last))
-        for at in range(0, len(last), _ENUMERATED):
-            part = slice(at, at + _ENUMERATED)
+        for start in range(0, len(last), _ENUMERATED):
+            part = slice(start, start + _ENUMERATED)
             variances[part] = self._window_variances(first[part], last[part])
         return variances.reshape(shape)
 
@@ -762,8 +762,8 @@ class MultiscaleStrategy(StreamStrategy):
         count = len(covariance)
         largest = 0.0
         for node in range((self.horizon >> upper) + 1):
-            at = np.clip(np.arange(node - 2, node + 3) - first, 0, count - 1)
-            around = covariance[np.ix_(at, at)]
+            near = np.clip(np.arange(node - 2, node + 3) - first, 0, count - 1)
+            around = covariance[np.ix_(near, near)]
             variances = total + ((reads @ around) * reads).sum(axis=1)
             whole = (node << upper) + steps
             possible = (whole > (1 if read == _DIFFERENCE else 0)) & (whole <= self.horizon)
@@ -799,8 +799,8 @@ class MultiscaleStrategy(StreamStrategy):
         if base == 0:
             yield high
             return
-        for at in range(0, len(steps), size):
-            needed = self._needed_nodes(steps[at : at + size])[:base]
+        for start in range(0, len(steps), size):
+            needed = self._needed_nodes(steps[start : start + size])[:base]
             yield self._down(field, high, every[base].start, needed, 0)
 
     def _needed_nodes(self, nodes: range) -> list[range]:
@@ -824,21 +824,23 @@ class MultiscaleStrategy(StreamStrategy):
         bits = self.weight_bits
         upper = self._grid.upper
         column = (-1, *(1,) * len(field.shape))
-        for at in reversed(range(level, level + len(needed))):
-            nodes = needed[at - level]
-            drawn = field.run(at, range(nodes.start + 1, nodes.stop + 1))
-            coarser = 0 if at else self.grid_bits - self.facts.fraction_bits
+        for drawn_level in reversed(range(level, level + len(needed))):
+            nodes = needed[drawn_level - level]
+            drawn = field.run(drawn_level, range(nodes.start + 1, nodes.stop + 1))
+            coarser = 0 if drawn_level else self.grid_bits - self.facts.fraction_bits
             # Two roundings, each down after half a unit was added, are done at once.
             half = 1 << coarser >> 1
-            if at < upper:
+            if drawn_level < upper:
                 noise = interpolate(above, first, nodes, 1 << bits - 4)
                 noise += drawn
                 noise += (1 << bits - 1) + (half << bits)
                 noise >>= bits + coarser
             else:
                 noise = interpolate(above, first, nodes)  # in units of 1/16
-                start = self._grid.nodes[at].start
-                node_weights = self.weights[at - upper][nodes.start - start : nodes.stop - start]
+                start = self._grid.nodes[drawn_level].start
+                node_weights = self.weights[drawn_level - upper][
+                    nodes.start - start : nodes.stop - start
+                ]
                 weights = node_weights.reshape(column)
                 noise = (noise * weights + 16 * drawn + 8 * weights) // (16 * weights)
                 noise = (noise + half) >> coarser

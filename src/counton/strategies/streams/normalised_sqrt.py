@@ -240,9 +240,9 @@ class NormalisedSqrt(RootStrategy):
         first, last = window_ends(self, steps, since)
         variance = np.zeros(first.shape)
         from_start = (first == 0) & (last > 0)
-        of_totals = last[from_start]
-        if of_totals.size:
-            variance[from_start] = self._first_variances(int(of_totals.max()))[of_totals - 1]
+        total_steps = last[from_start]
+        if total_steps.size:
+            variance[from_start] = self._first_variances(int(total_steps.max()))[total_steps - 1]
         inner = (first > 0) & (last > first)
         s = first[inner]
         t = last[inner]

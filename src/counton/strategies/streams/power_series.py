@@ -120,12 +120,12 @@ def convolve_modulo(x: Integers, y: Integers, count: int) -> Integers:
     # The sum of the digit convolutions of one place has an error below 1/4 in float64.
     while -(-64 // (bits + 1)) * relative_slack(length) * count * 4.0**bits < 0.25:
         bits += 1
-    of_x, of_y = (-(-width // bits) for width in widths)
-    spectra = [np.fft.rfft(d, length) for d in balanced_digits(x[:count], bits, of_x)]
+    digits_of_x, digits_of_y = (-(-width // bits) for width in widths)
+    spectra = [np.fft.rfft(d, length) for d in balanced_digits(x[:count], bits, digits_of_x)]
     total = np.zeros(count, dtype=np.int64)
     pending: list[NDArray[np.complex128]] = []
-    digits = balanced_digits(y[:count], bits, of_y)
-    for power in range(len(digits) + of_x - 1):
+    digits = balanced_digits(y[:count], bits, digits_of_y)
+    for power in range(len(digits) + digits_of_x - 1):
         if power * bits >= 64:
             break
         if power < len(digits):

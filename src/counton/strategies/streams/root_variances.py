@@ -72,8 +72,8 @@ def mixture_of_powers(count: int) -> tuple[list[tuple[float, float]], Floats]:
     series = [_PowerSeries(power, count - 1) for power, _ in rule]
     for start in range(1, count, _CACHED):
         part = a[start : start + _CACHED]
-        for of_pair, (_, weight) in zip(series, rule, strict=True):
-            seen = of_pair.following(len(part))
+        for pair_powers, (_, weight) in zip(series, rule, strict=True):
+            seen = pair_powers.following(len(part))
             part[: len(seen)] += weight * seen
     _set_first(a)
     return rule, a
@@ -123,11 +123,11 @@ def variances_of_long_rows(d: Floats, q: Floats, count: int | None = None) -> Fl
         for power, weight in rule:
             _add_cross_terms(cross, power, weight, d=d, a=a, variance=float(q[0]))
         return np.cumsum(2 * d * cross + d**2 * (q[0] * np.cumsum(a**2)))
-    with_q = _convolution_with(q)
+    convolve_q = _convolution_with(q)
     for power, weight in rule:
         seen = powers_of(power, len(d))
-        cross[1:] += weight * discounted_sums(d * with_q(a[: len(seen)] * seen), power)[:-1]
-    return np.cumsum(2 * d * cross + d**2 * with_q(a**2))
+        cross[1:] += weight * discounted_sums(d * convolve_q(a[: len(seen)] * seen), power)[:-1]
+    return np.cumsum(2 * d * cross + d**2 * convolve_q(a**2))
 
 
 def _add_cross_terms(
@@ -167,11 +167,13 @@ def _convolution_with(q: Floats) -> Callable[[Floats], Floats]:
     rises = np.diff(q, prepend=0.0)
     starts = np.flatnonzero(rises)
     length = fft_length(horizon)
-    of_q = np.fft.rfft(q, length)
+    transform_of_q = np.fft.rfft(q, length)
 
-    def with_q(x: Floats) -> Floats:
+    def convolve_q(x: Floats) -> Floats:
         if len(x) > _SHORT_SERIES:
-            return np.asarray(np.fft.irfft(np.fft.rfft(x, length) * of_q, length)[:horizon])
+            return np.asarray(
+                np.fft.irfft(np.fft.rfft(x, length) * transform_of_q, length)[:horizon]
+            )
         # After the variance of nodes rises, the running sums are multiplied by that rise.
         sums = np.cumsum(x)
         variances = np.zeros(horizon)
@@ -185,7 +187,7 @@ def _convolution_with(q: Floats) -> Callable[[Floats], Floats]:
             past += rise * sums[-1]
         return variances
 
-    return with_q
+    return convolve_q
 
 
 def discounted_sums(x: Floats, power: float) -> Floats:
@@ -309,7 +311,7 @@ def _block_variances(d: Floats) -> Floats:
     before = before[:, first:]
     a_blocks = a_blocks[first:]
     at_starts = at_starts[:, first:]
-    parts = [slice(at, at + _BLOCKS) for at in range(0, len(d_blocks), _BLOCKS)]
+    parts = [slice(start, start + _BLOCKS) for start in range(0, len(d_blocks), _BLOCKS)]
     added = np.empty_like(states)
     for part in parts:
         added[:, part] = before[:, :-1][:, part] * (within[:, ::-1] @ d_blocks[part].T)
@@ -324,13 +326,13 @@ def _block_variances(d: Floats) -> Floats:
         products = (mixture[:, None] * before[:, ends]).T @ within
         if not len(limit):
             limit = products[-1]
-        of_part = cross[first:][part]
-        of_part[:] = (states[:, part] * mixture[:, None]).T @ within
-        of_part += _within_blocks(d_blocks[part], products, limit)
+        part_cross_terms = cross[first:][part]
+        part_cross_terms[:] = (states[:, part] * mixture[:, None]).T @ within
+        part_cross_terms += _within_blocks(d_blocks[part], products, limit)
 
-    of_steps = cross.reshape(-1)[:horizon]
-    of_steps[1:] += only_second * d[:-1]
-    return np.cumsum(2 * d * of_steps + d**2 * np.cumsum(a[:horizon] ** 2))
+    cross_terms = cross.reshape(-1)[:horizon]
+    cross_terms[1:] += only_second * d[:-1]
+    return np.cumsum(2 * d * cross_terms + d**2 * np.cumsum(a[:horizon] ** 2))
 
 
 def _first_steps(
@@ -357,9 +359,9 @@ def _rising_within(d_blocks: Floats, a_blocks: Floats, within: Floats) -> Floats
     means = a_blocks.mean(axis=1)
     slopes = a_blocks @ (centred / (centred @ centred))
     later = within[:, ::-1]
-    of_means = (later * np.cumsum(within, axis=1)) @ d_blocks.T
-    of_slopes = (later * np.cumsum(within * centred, axis=1)) @ d_blocks.T
-    return np.asarray(means * of_means + slopes * of_slopes)
+    weights_of_means = (later * np.cumsum(within, axis=1)) @ d_blocks.T
+    weights_of_slopes = (later * np.cumsum(within * centred, axis=1)) @ d_blocks.T
+    return np.asarray(means * weights_of_means + slopes * weights_of_slopes)
 
 
 def _within_blocks(d_blocks: Floats, products: Floats, limit: Floats) -> Floats:
@@ -382,7 +384,7 @@ def _within_blocks(d_blocks: Floats, products: Floats, limit: Floats) -> Floats:
     ramped = d_blocks * ((offsets + 1) / _WIDTH)
     cross = d_blocks @ np.where(earlier, limit[places], 0.0)
     for degree, polynomial in enumerate(polynomials.T):
-        of_lags = np.where(earlier, polynomial[places], 0.0)
-        cross += rest[:-1, degree, None] * (d_blocks @ of_lags)
-        cross += rises[:, degree, None] * (ramped @ of_lags)
+        values_at_lags = np.where(earlier, polynomial[places], 0.0)
+        cross += rest[:-1, degree, None] * (d_blocks @ values_at_lags)
+        cross += rises[:, degree, None] * (ramped @ values_at_lags)
     return np.asarray(cross)

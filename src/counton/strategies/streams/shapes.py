@@ -187,13 +187,13 @@ def strategies_of_shape(
     if not known_shapes or horizon > known_shapes[-1].horizon:
         return ()
     # the nearest by ratio: of two neighbours a < T < b, a if T^2 < a b
-    at = next(
+    index = next(
         (k for k, shape in enumerate(known_shapes) if shape.horizon >= horizon),
         len(known_shapes) - 1,
     )
-    if at and horizon**2 < known_shapes[at - 1].horizon * known_shapes[at].horizon:
-        at -= 1
-    return (known_shapes[at].serving(horizon),)
+    if index and horizon**2 < known_shapes[index - 1].horizon * known_shapes[index].horizon:
+        index -= 1
+    return (known_shapes[index].serving(horizon),)
 
 
 @lru_cache(maxsize=16)
@@ -242,18 +242,18 @@ def _radices(radices: tuple[int, ...], least: int) -> tuple[int, ...]:
     increased = list(radices)
     order = range(len(radices))
 
-    def part(at: int) -> Fraction:
-        return Fraction(increased[at], radices[at])
+    def part(level: int) -> Fraction:
+        return Fraction(increased[level], radices[level])
 
     while prod(increased) < least:
         increased[min(order, key=part)] += 1
     while True:
-        for at in sorted(order, key=part, reverse=True):
+        for level in sorted(order, key=part, reverse=True):
             if (
-                prod(increased) // increased[at] * (increased[at] - 1) >= least
-                and increased[at] > 2
+                prod(increased) // increased[level] * (increased[level] - 1) >= least
+                and increased[level] > 2
             ):
-                increased[at] -= 1
+                increased[level] -= 1
                 break
         else:
             return tuple(increased)

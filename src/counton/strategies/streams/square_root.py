@@ -100,11 +100,11 @@ def square_root_coefficients(count: int) -> NDArray[np.float64]:
     [1.0, 0.5, 0.375, 0.3125]
     """
     f = np.ones(count)
-    for at in range(1, count, _AT_ONCE):
-        k = np.arange(at, min(at + _AT_ONCE, count), dtype=np.float64)
+    for start in range(1, count, _AT_ONCE):
+        k = np.arange(start, min(start + _AT_ONCE, count), dtype=np.float64)
         # One rounded division and one rounded product for each step, in order: equal bits on every
         # processor.
-        f[at : at + _AT_ONCE] = np.cumprod(np.append(f[at - 1], (2 * k - 1) / (2 * k)))[1:]
+        f[start : start + _AT_ONCE] = np.cumprod(np.append(f[start - 1], (2 * k - 1) / (2 * k)))[1:]
     return f
 
 
@@ -249,14 +249,14 @@ class RootSeries:
             sums = np.fft.irfft(kept[1] * np.fft.rfft(reals, length), length)[:, :nodes]
             slack = self._slack(length)
         # Rounding z and b to float64 adds 2^-53 each; the error of b is multiplied by |z|_2.
-        of_b = inverse.error
+        error_of_b = inverse.error
         norms = 1.001 * np.linalg.norm(reals, axis=1)
         if norms.max() >= 2.0**60 or np.abs(reals).max() >= 2.0**52:
             raise SumOverflowError(
                 "the noise of a square root is too large for its exact sums (2^52 in one node, or "
                 "2^60 in all): give a larger epsilon, rho or resolution"
             )
-        return sums, norms * ((slack + 2.0**-51) * 1.001 * float(np.linalg.norm(b)) + of_b)
+        return sums, norms * ((slack + 2.0**-51) * 1.001 * float(np.linalg.norm(b)) + error_of_b)
 
     def last_sum(self, z: Integers) -> tuple[int, int]:
         """Return the last entry of B z and a bound on its error, both in units of 2^-LEADING_BITS.
@@ -440,8 +440,8 @@ class RootStrategy(StreamStrategy):
             falls = 2.0**self.weight_bits * np.diff(w) / (w[1:] * w[:-1])  # two roundings
             before, depth = running_sums(falls * total[:, :-1])
             largest = float((np.append(0.0, np.cumsum(np.abs(falls))) + shares).max())
-            of_sums = np.abs(total).max(axis=1) + error
-            error = largest * 1.001 * (error + of_sums * (depth + 8) * 2.0**-53)
+            largest_sums = np.abs(total).max(axis=1) + error
+            error = largest * 1.001 * (error + largest_sums * (depth + 8) * 2.0**-53)
             total = shares * total + np.pad(before, ((0, 0), (1, 0)))
         if not few:
             total = total[:, steps.start - 1 : steps.stop - 1]
@@ -450,7 +450,7 @@ class RootStrategy(StreamStrategy):
         guard = (cell * error)[:, None] + (1 + np.abs(cells)) * 2.0**-50
         uncertain = list(floor_all(cells, guard, released))
         for column in sorted({column for _, column in uncertain}):
-            rows = [row for row, of_column in uncertain if of_column == column]
+            rows = [row for row, uncertain_column in uncertain if uncertain_column == column]
             close = (
                 self.root.close_sums(z[: steps[max(rows)], column]) if self.weight_bits else None
             )
@@ -482,10 +482,10 @@ class RootStrategy(StreamStrategy):
         total += int(math.ldexp(float(falls @ rest), places))
         sizes = np.abs(rest)
         # Each of these products and sums is rounded, and so are both shares in a fall.
-        of_floats = (step + 8) * 2.0**-53 * float(np.abs(falls) @ sizes)
-        of_floats += 2.0**-51 * float(shares.max()) * float(sizes.sum())
-        of_sums = float(np.abs(falls).sum()) * sums.error
-        error = math.ceil(math.ldexp(1.001 * (of_floats + of_sums), places)) + 1
+        float_error = (step + 8) * 2.0**-53 * float(np.abs(falls) @ sizes)
+        float_error += 2.0**-51 * float(shares.max()) * float(sizes.sum())
+        error_of_sums = float(np.abs(falls).sum()) * sums.error
+        error = math.ceil(math.ldexp(1.001 * (float_error + error_of_sums), places)) + 1
         error += math.ceil(1.001 * float(np.abs(whole).astype(np.float64).sum()))
         return rounded_within(total, error, places + self._rounded_bits)
 

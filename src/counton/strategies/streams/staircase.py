@@ -98,7 +98,7 @@ class Dividing:
         cells = self._cells
         parts = [np.empty((0, self._cells))]
         # So few steps at a time that all terms with lags above `_NEAR` are known before them.
-        for some in (z[at : at + _NEAR] for at in range(0, len(z), _NEAR)):
+        for some in (z[first : first + _NEAR] for first in range(0, len(z), _NEAR)):
             if np.abs(some).max(initial=0) >= 2**_ROOM:
                 raise _too_wide()
             start = self.steps
@@ -114,8 +114,8 @@ class Dividing:
                 first = max(lag - start, 0)
                 seen = self._halves[start + first - lag : stop - lag]
                 far[first:] += seen if fall == 1.0 else fall * seen
-            for at in range(0, len(some), _BLOCK):
-                self._solve(some[at : at + _BLOCK], far[at : at + _BLOCK])
+            for begin in range(0, len(some), _BLOCK):
+                self._solve(some[begin : begin + _BLOCK], far[begin : begin + _BLOCK])
             halves = self._halves[start:stop]
             s = (halves[:, 0] * 2.0**stairs.half + halves[:, 1]) * 2.0**-stairs.point
             if np.abs(s).max(initial=0.0) >= 2.0**_ROOM:

@@ -222,8 +222,8 @@ class Subtrees:
         parts = []
         together = self.widths[level - 1] // self.widths[level - depth]
         size = max(1, nodes_per_chunk(drawn.shape, _MOST_VALUES) // (together * radix))
-        for at in range(0, len(nodes), size):
-            some = nodes[at : at + size]
+        for start in range(0, len(nodes), size):
+            some = nodes[start : start + size]
             children = range(some.start * radix, some.stop * radix)
             if depth == 1:
                 estimates = drawn.run(level - 1, children)
@@ -258,10 +258,10 @@ class Subtrees:
         width = self.widths[level - 1]
         together = self.widths[level] // self.widths[level - 1 - self.depths[level - 1]]
         size = max(1, nodes_per_chunk(drawn.shape) // together)
-        for at in range(0, len(totals), size):
-            some = totals[at : at + size]
-            starts = before[at : at + size].copy()
-            child = (first + at) * radix
+        for start in range(0, len(totals), size):
+            some = totals[start : start + size]
+            starts = before[start : start + size].copy()
+            child = (first + start) * radix
             children = range(child, child + len(some) * radix)
             estimates = self.estimates(drawn, level - 1, children, self.depths[level - 1])
             estimates = estimates.copy() if level > 1 else estimates
@@ -270,7 +270,7 @@ class Subtrees:
             if level == 1:
                 z = drawn.run(0, children).reshape(groups.shape)
                 sums = _divide(_sum_children(z), self.weights[0])
-            self._share(level, first + at, some - sums, groups)
+            self._share(level, first + start, some - sums, groups)
             # The children of each node start at its exact total, without rounding errors of the
             # children before.
             starts[1:] -= (starts + _sum_children(groups))[:-1]

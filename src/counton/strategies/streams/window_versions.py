@@ -331,11 +331,11 @@ class WindowVersions(StreamStrategy):
             square = max(square, int(norms.max()))
             meets = norms[:, None] + squares + 2 * np.abs(moved)
             alone = max(alone, int(np.triu(meets[:, begin + 1 : -1]).max()))
-            # With rows that count from a later lag on, up to any lag after it.
+            # Rows of one unit may also count from a later lag on, up to any lag after it.
             later = moved[:, begin + 1 : -1]
             after = moved[:, :begin:-1]
             highest, lowest = (
-                of.accumulate(after, axis=1)[:, -2::-1] for of in (np.maximum, np.minimum)
+                extreme.accumulate(after, axis=1)[:, -2::-1] for extreme in (np.maximum, np.minimum)
             )
             meets = np.maximum(highest - later, later - lowest)
             product = max(product, int(np.triu(meets).max()))
@@ -453,7 +453,9 @@ class WindowVersions(StreamStrategy):
         windows = range(steps.start - self.lags, steps.stop)
         together = max(1, _TOGETHER // ((self.lags + 1) * math.prod(field.shape)))
         together = min(together, max(len(steps), 8))  # few steps need few versions
-        for some in (windows[at : at + together] for at in range(0, len(windows), together)):
+        for some in (
+            windows[start : start + together] for start in range(0, len(windows), together)
+        ):
             # The lags at which each window is released at these steps: it is released at its own
             # end, and at the ends of the next ``lags`` windows.
             lag_ranges = [
@@ -463,8 +465,10 @@ class WindowVersions(StreamStrategy):
             lags = range(lag_ranges[-1].start, lag_ranges[0].stop)
             noise = self._versions(field, some, lags)
             for index, (window, own_lags) in enumerate(zip(some, lag_ranges, strict=True)):
-                at = np.arange(own_lags.start, own_lags.stop)
-                noise_by_step[window + at - steps.start, at] = noise[at - lags.start, index]
+                some_lags = np.arange(own_lags.start, own_lags.stop)
+                noise_by_step[window + some_lags - steps.start, some_lags] = noise[
+                    some_lags - lags.start, index
+                ]
         return np.moveaxis(noise_by_step, 1, -1)
 
 
@@ -485,8 +489,8 @@ class VersionReader(Reader):
 
     @override
     def parts(self, steps: range) -> Iterator[NDArray[np.int64]]:
-        for at in range(0, len(steps), _STEPS_TOGETHER):
-            yield self.noise(steps[at : at + _STEPS_TOGETHER])
+        for start in range(0, len(steps), _STEPS_TOGETHER):
+            yield self.noise(steps[start : start + _STEPS_TOGETHER])
 
 
 #: Number of steps whose noise is computed together.
@@ -705,8 +709,8 @@ def _stretches(stops: Integers, weights: Floats) -> Iterator[tuple[int, int, flo
     >>> [*_stretches(np.array([5, 3, 4]), np.array([1.0, 2.0, -1.0]))]
     [(0, 3, 2.0), (4, 5, 1.0)]
     """
-    ends, at = np.unique(stops, return_inverse=True)
-    at_ends = np.bincount(at.reshape(-1), weights, len(ends))
+    ends, end_indices = np.unique(stops, return_inverse=True)
+    at_ends = np.bincount(end_indices.reshape(-1), weights, len(ends))
     counted = np.cumsum(at_ends[::-1])[::-1]
     first = 0
     for last, weight in zip(ends.tolist(), counted.tolist(), strict=True):

@@ -103,16 +103,16 @@ def weighted_gram(products: Floats, optimizer: SGD | None = None) -> Floats:
     If the noise of step t is divided by d_t, the mean variance is e^T F e with e_t = 1 / d_t. The
     unscaled noise of steps is K z; ``products`` is K K^T, shape (steps, steps), and is overwritten.
     """
-    at = np.arange(len(products))
+    indices = np.arange(len(products))
     if optimizer is None:
-        products *= (len(at) - np.maximum(at[:, None], at)) / len(at)
+        products *= (len(indices) - np.maximum(indices[:, None], indices)) / len(indices)
     else:
-        products *= gram_of(optimizer, len(at))
+        products *= gram_of(optimizer, len(indices))
     return products
 
 
 def best_shares(
-    gram: Floats, weights: Floats, of: Integers | None = None, search: Search = "long"
+    gram: Floats, weights: Floats, groups: Integers | None = None, search: Search = "long"
 ) -> Floats:
     """Return the shares with which step scaling has the least mean variance, if every example has
     the same place in each epoch: shape (steps,).
@@ -125,18 +125,18 @@ def best_shares(
         gram: the magnitudes of C^T C, for the measurement matrix C, between every two steps of each
             example.
         weights: the matrix F of `toeplitz_weights`.
-        of: a number for each step, shape (steps,): steps with equal numbers get equal shares; by
-            default each step has its own.
+        groups: a number for each step, shape (steps,): steps with equal numbers get equal shares;
+            by default each step has its own.
         search: "quick" for fewer iterations.
     """
     # The search over the shares u is L-BFGS in ln u, with the exact gradient: d ln(cost of S_i) / d
     # ln u_s = 2 u_s (|G| u)_s / cost. Before rounding, the mean of ln u is 0.
     steps = len(weights)
     apart = len(gram)
-    of = np.arange(steps) if of is None else of
+    groups = np.arange(steps) if groups is None else groups
 
     def value(logs: Floats) -> tuple[float, Floats]:
-        rows = by_schedule(np.exp(logs[of]), apart)
+        rows = by_schedule(np.exp(logs[groups]), apart)
         partly = np.einsum("ist,it->is", gram, rows) * rows
         costs = partly.sum(axis=1)
         inverse = 1 / in_order(rows / np.sqrt(costs)[:, None], steps)
@@ -144,9 +144,9 @@ def best_shares(
         total = -moved.sum() / 2
         together = by_schedule(moved, apart).sum(axis=1)
         gradient = moved - in_order(together[:, None] * partly / costs[:, None], steps)
-        return math.log(total), np.asarray(np.bincount(of, gradient / total), np.float64)
+        return math.log(total), np.asarray(np.bincount(groups, gradient / total), np.float64)
 
-    start = np.zeros(int(of.max()) + 1)
+    start = np.zeros(int(groups.max()) + 1)
     most = _ITERATIONS[search]
-    logs = descend(value, start, maxiter=most, maxfun=2 * most)[1][of]
+    logs = descend(value, start, maxiter=most, maxfun=2 * most)[1][groups]
     return on_grid(np.exp(logs - logs.mean()))

@@ -35,10 +35,10 @@ def gram_of_schedules(coefficients: Floats, apart: int) -> Floats:
     members = -(-len(coefficients) // apart)
     gram = np.zeros((apart, members, members))
     for lag in range(members):
-        at = np.arange(members - lag)
+        rows = np.arange(members - lag)
         value = by_schedule(_products(coefficients, lag * apart), apart)
-        gram[:, at, at + lag] = value
-        gram[:, at + lag, at] = value
+        gram[:, rows, rows + lag] = value
+        gram[:, rows + lag, rows] = value
     return gram
 
 
@@ -92,9 +92,9 @@ def full_gram(coefficients: Floats) -> Floats:
     gram = np.empty((steps, steps))
     for lag in range(steps):
         sums = np.cumsum(coefficients[: steps - lag] * coefficients[lag:])[::-1]
-        at = np.arange(steps - lag)
-        gram[at, at + lag] = sums
-        gram[at + lag, at] = sums
+        rows = np.arange(steps - lag)
+        gram[rows, rows + lag] = sums
+        gram[rows + lag, rows] = sums
     return gram
 
 
@@ -174,8 +174,8 @@ def separated_squared(products: Floats, schedule: Schedule) -> float:
         reach = steps - member * apart
         if reach <= 0:
             break
-        at = np.arange(reach)
-        weights[:reach] += 2 * behind[at, at + member * apart]
+        rows = np.arange(reach)
+        weights[:reach] += 2 * behind[rows, rows + member * apart]
         later = np.full(steps, -np.inf)
         later[: steps - apart] = np.maximum.accumulate(best[::-1])[::-1][apart:]
         best = weights + later

@@ -115,9 +115,9 @@ class ToeplitzTraining(TrainingStrategy):
             return self._with_shares(None)
         if scaling == "equal":
             return self._with_shares(np.ones(self.steps))
-        of = self._epoch_of_steps if scaling == "epochs" else None
+        groups = self._epoch_of_steps if scaling == "epochs" else None
         weights = toeplitz_weights(self.inverse(), self.optimizer)
-        shares = best_shares(self._gram, weights, of, search)
+        shares = best_shares(self._gram, weights, groups, search)
         scaled = self._with_shares(shares)
         if scaling == "free":
             return scaled

@@ -196,7 +196,9 @@ class OctaveTraining(TrainingStrategy):
         for level, values in enumerate(_interpolations(self.steps, len(self.weights))):
             row = values[step - 1] - (values[step - 2] if step > 1 else 0)
             weight = self.weights[level]
-            taps += [Tap(level, int(at) + 1, weight * float(row[at])) for at in row.nonzero()[0]]
+            taps += [
+                Tap(level, int(index) + 1, weight * float(row[index])) for index in row.nonzero()[0]
+            ]
         return tuple(taps)
 
     @override
@@ -332,9 +334,9 @@ def _search_weights(
         return tuple(start)
     parts = _interpolations(steps, len(start))
     totals = np.tril(np.ones((steps, steps)))
-    at = np.arange(steps)
-    share_left = (steps - np.maximum(at[:, None], at)) / steps
-    same = (at[:, None] - at) % schedule.apart == 0
+    indices = np.arange(steps)
+    share_left = (steps - np.maximum(indices[:, None], indices)) / steps
+    same = (indices[:, None] - indices) % schedule.apart == 0
     outer = shares[:, None] * shares
 
     def log_variance_and_gradient(logs: Floats) -> tuple[float, Floats]:

@@ -315,11 +315,11 @@ class TrainingStrategy(Strategy):
         self.check_small()
         taps = [self.taps(step) for step in range(1, self.steps + 1)]
         nodes = sorted({(tap.level, tap.index) for step_taps in taps for tap in step_taps})
-        at = {node: number for number, node in enumerate(nodes)}
+        column_of = {node: number for number, node in enumerate(nodes)}
         fresh = np.zeros((self.steps, len(nodes)))
         for row, step_taps in zip(fresh, taps, strict=True):
             for tap in step_taps:
-                row[at[tap.level, tap.index]] += tap.weight
+                row[column_of[tap.level, tap.index]] += tap.weight
         state = np.zeros((self.buffers, len(nodes)))
         decays = np.array(self.decays)
         outputs = np.array(self.outputs)
