@@ -80,7 +80,7 @@ def formats() -> dict[str, Any]:
     return {
         "state": schema.FORMAT,
         "checkpoint": checkpoint._FORMAT,
-        "noise": [design.FORMAT, design._RECALIBRATED],
+        "noise": [design.FORMAT, design._RECALIBRATED_FORMAT],
         "stored noise": encryption._PURPOSE.decode(),
         "key": key._MAGIC,
         "released table": metadata_codec.FORMAT,

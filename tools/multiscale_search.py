@@ -30,13 +30,13 @@ from counton.base.arrays import Floats, Integers, integers_to_text
 from counton.strategies import Metric
 from counton.strategies.streams import multiscale
 from counton.strategies.streams.multiscale import (
-    CHOOSING,
+    CHOOSING_BITS,
     CLIMB,
-    LENGTHS,
-    LOWEST,
+    LENGTH_MULTIPLE,
+    LOWEST_LEVELS,
     REACH,
     TABLE_BITS,
-    UPPER,
+    UPPER_LEVELS,
     WEIGHT_BITS,
     MultiscaleColumns,
     MultiscaleStrategy,
@@ -72,8 +72,8 @@ def _linear(level: int, step: int, nodes: range) -> tuple[Floats, Floats]:
         nodes: the nodes of the level at which g is wanted.
     """
     place = np.arange(nodes.start, nodes.stop) - (step >> level)
-    table = step >> (level - CHOOSING) & (1 << CHOOSING) - 1
-    chosen = np.zeros((len(nodes), (1 << CHOOSING) * _WIDTH))
+    table = step >> (level - CHOOSING_BITS) & (1 << CHOOSING_BITS) - 1
+    chosen = np.zeros((len(nodes), (1 << CHOOSING_BITS) * _WIDTH))
     free = np.abs(place - 0.5) < REACH
     chosen[free, table * _WIDTH + place[free] + REACH - 1] = 1.0
     return np.where(place > REACH, 1.0, 0.0), chosen
@@ -91,13 +91,13 @@ def inside_tables() -> Floats:
     """
     constants = []
     matrices = []
-    for bits in range(1 << LOWEST):
+    for bits in range(1 << LOWEST_LEVELS):
         step = (1 << 30) + (bits << 1)
-        nodes = _around(LOWEST, step, 2 * _WIDTH)
-        above = _around(LOWEST + 1, step, _WIDTH + 4)
+        nodes = _around(LOWEST_LEVELS, step, 2 * _WIDTH)
+        above = _around(LOWEST_LEVELS + 1, step, _WIDTH + 4)
         up = matrix(nodes, above)
-        own = _linear(LOWEST, step, nodes)
-        next_ = _linear(LOWEST + 1, step, above)
+        own = _linear(LOWEST_LEVELS, step, nodes)
+        next_ = _linear(LOWEST_LEVELS + 1, step, above)
         near = slice(_WIDTH - 8, 3 * _WIDTH + 9)  # what lies beyond depends on the cut
         constants.append((own[0] - up @ next_[0])[near])
         matrices.append((own[1] - up @ next_[1])[near])
@@ -121,7 +121,7 @@ def inside_tables() -> Floats:
             least = mean
         share = 1.5 / (turn + 4)
         often = (1 - share) * often + share * counts
-    return np.asarray(best.reshape(1 << CHOOSING, _WIDTH))
+    return np.asarray(best.reshape(1 << CHOOSING_BITS, _WIDTH))
 
 
 def _worst_sequence(costs: Floats, length: int = 400) -> tuple[float, Floats]:
@@ -132,7 +132,7 @@ def _worst_sequence(costs: Floats, length: int = 400) -> tuple[float, Floats]:
         costs: cost of each of the 16 patterns of four bits.
         length: length of the sequence.
     """
-    total = np.zeros(1 << CHOOSING)
+    total = np.zeros(1 << CHOOSING_BITS)
     chosen = []
     for _ in range(length):
         pairs = (costs + np.tile(total, 2)).reshape(-1, 2)
@@ -144,7 +144,7 @@ def _worst_sequence(costs: Floats, length: int = 400) -> tuple[float, Floats]:
         pattern = 2 * bits + int(choice[bits])
         if step >= length // 4:
             counts[pattern] += 1
-        bits = pattern & (1 << CHOOSING) - 1
+        bits = pattern & (1 << CHOOSING_BITS) - 1
     return float(total.max()) / length, counts / counts.sum()
 
 
@@ -153,17 +153,17 @@ def lowest_tables(inside: Floats) -> Floats:
 
     They are least squares solutions, given the tables of level 4 (``inside``).
     """
-    found = np.zeros((1 << LOWEST, LOWEST - 1, _WIDTH))
-    for low in range(1 << LOWEST):
+    found = np.zeros((1 << LOWEST_LEVELS, LOWEST_LEVELS - 1, _WIDTH))
+    for low in range(1 << LOWEST_LEVELS):
         step = (1 << 30) + low
-        spans = [_around(level, step, 4 * _WIDTH >> level) for level in range(LOWEST + 1)]
+        spans = [_around(level, step, 4 * _WIDTH >> level) for level in range(LOWEST_LEVELS + 1)]
         parts = []
         for level, nodes in enumerate(spans):
             place = np.arange(nodes.start, nodes.stop) - (step >> level)
-            free = np.zeros((len(nodes), (LOWEST - 1) * _WIDTH))
+            free = np.zeros((len(nodes), (LOWEST_LEVELS - 1) * _WIDTH))
             if level == 0:
                 parts.append((np.where(place >= 0, 1.0, 0.0), free))
-            elif level == LOWEST:
+            elif level == LOWEST_LEVELS:
                 constant, chosen = _linear(level, step, nodes)
                 parts.append((constant + chosen @ inside.ravel(), free))
             else:
@@ -172,7 +172,7 @@ def lowest_tables(inside: Floats) -> Floats:
                 parts.append((np.where(place > REACH, 1.0, 0.0), free))
         rests = []
         matrices = []
-        for level in range(LOWEST):
+        for level in range(LOWEST_LEVELS):
             near = range(
                 max(spans[level].start, 2 * spans[level + 1].start + 2),
                 min(spans[level].stop, 2 * spans[level + 1].stop - 3),
@@ -183,7 +183,7 @@ def lowest_tables(inside: Floats) -> Floats:
             rests.append(parts[level][0][rows] - up @ parts[level + 1][0])
             matrices.append(parts[level][1][rows] - up @ parts[level + 1][1])
         solved = np.linalg.lstsq(np.concatenate(matrices), -np.concatenate(rests), rcond=None)[0]
-        found[low] = solved.reshape(LOWEST - 1, _WIDTH)
+        found[low] = solved.reshape(LOWEST_LEVELS - 1, _WIDTH)
     return found
 
 
@@ -298,7 +298,7 @@ def run(path: Path, levels: Iterable[int] = LEVELS) -> None:
     for metric in metrics:
         for upper in levels:
             of_lengths = weights[metric][str(upper)] = {}
-            for units in range(1 << UPPER - 1, 1 << UPPER, LENGTHS):
+            for units in range(1 << UPPER_LEVELS - 1, 1 << UPPER_LEVELS, LENGTH_MULTIPLE):
                 found = _Search(units << upper, metric).weights()
                 of_lengths[str(units)] = integers_to_text(found)
                 sys.stderr.write(f"{metric} {upper} {units}\n")

@@ -17,7 +17,7 @@ import numpy as np
 from benchmarks.measure import fastest
 from benchmarks.row import Row
 from counton import ZCDP, Key
-from counton.noise.normals import BLOCK, NormalField
+from counton.noise.normals import COORDINATES_PER_BLOCK, NormalField
 from counton.training import TrainingNoise
 from counton.training.strategies import BufferedToeplitz
 from counton.training.strategies.buffered import fit_buffers
@@ -46,7 +46,7 @@ def normals() -> Row:
 
     torch.set_num_threads(1)
     field = NormalField(bytes(32), SIZE)
-    space = np.empty(BLOCK, np.float32)
+    space = np.empty(COORDINATES_PER_BLOCK, np.float32)
     theirs = torch.empty(SIZE)
 
     def draw() -> None:

@@ -73,9 +73,9 @@ def with_other_byte(row: EncryptedNoise, place: int) -> EncryptedNoise:
 @pytest.fixture(autouse=True)
 def _few_are_worth_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(noise_cache, "_FEWEST_DRAWS_TO_STORE", 1)
-    monkeypatch.setattr(noise_cache, "_STORED_STEPS", 40)
-    monkeypatch.setattr(noise_cache, "_MOST_IN_STORED_ROW", 32)
-    monkeypatch.setattr(look_ahead, "WIDE", 2)
+    monkeypatch.setattr(noise_cache, "_STEPS_PER_STORED_ROW", 40)
+    monkeypatch.setattr(noise_cache, "_MOST_NUMBERS_IN_STORED_ROW", 32)
+    monkeypatch.setattr(look_ahead, "FEWEST_WIDE_COORDINATES", 2)
 
 
 def resumed(strategy: StreamStrategy, shape: tuple[int, ...], rows: Rows | None) -> Any:
@@ -110,7 +110,7 @@ def test_noise_of_wide_step_is_stored_in_parts(
     strategy: StreamStrategy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     without = resumed_nights(strategy, None)
-    for name, most in (("_CELLS_TOGETHER", 4), ("_MOST_AHEAD", 8)):
+    for name, most in (("_CELLS_AT_ONCE", 4), ("_MOST_NUMBERS_AHEAD", 8)):
         monkeypatch.setattr(noise_cache, name, most)
     rows = Rows()
     assert (resumed_nights(strategy, rows) == without).all()
@@ -127,7 +127,7 @@ def test_wide_steps_without_store_compute_noise_ahead_in_blocks(
 ) -> None:
     given = {**ONE, "strategy": strategy, "shape": (10,)}
     whole = Counter(**given).release_many(np.ones((9, 10), np.int64)).values
-    for name, most in (("_CELLS_TOGETHER", 4), ("_MOST_AHEAD", 40)):
+    for name, most in (("_CELLS_AT_ONCE", 4), ("_MOST_NUMBERS_AHEAD", 40)):
         monkeypatch.setattr(noise_cache, name, most)
     counter = Counter(**given)
     assert counter._lookahead.by_cells is by_cells
@@ -313,8 +313,8 @@ def test_stored_noise_of_same_address_has_different_nonces(
     rows = EveryRow()
     to_bytes = to_fixed_width
     for kept_steps, row_size, wider in ((40, 32, 0), (30, 32, 0), (40, 64, 0), (40, 32, 1)):
-        monkeypatch.setattr(noise_cache, "_STORED_STEPS", kept_steps)
-        monkeypatch.setattr(noise_cache, "_MOST_IN_STORED_ROW", row_size)
+        monkeypatch.setattr(noise_cache, "_STEPS_PER_STORED_ROW", kept_steps)
+        monkeypatch.setattr(noise_cache, "_MOST_NUMBERS_IN_STORED_ROW", row_size)
         monkeypatch.setattr(
             noise_cache,
             "to_fixed_width",
@@ -387,7 +387,7 @@ def test_noise_drawn_at_once_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None
             sizes.append(drawn.size)
             return drawn
 
-    monkeypatch.setattr(noise_cache, "_DRAWS_TOGETHER", 1000)
+    monkeypatch.setattr(noise_cache, "_DRAWS_AT_ONCE", 1000)
     some = NoiseCache(counter.design.strategy, Counted(field))  # type: ignore[arg-type]
     assert (some._compute(range(200, 203), slice(0, 50)) == whole).all()
     assert max(sizes) <= 1000

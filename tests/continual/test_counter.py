@@ -117,7 +117,7 @@ def test_wide_step_released_in_parts_equals_whole(
     xs = inputs(shape)[:20]
     options = {"shape": shape, "contribution": contribution}
     whole = counter(strategy, **options).release_many(xs)
-    for most in ("_CELLS_TOGETHER", "_MOST_AHEAD"):
+    for most in ("_CELLS_AT_ONCE", "_MOST_NUMBERS_AHEAD"):
         monkeypatch.setattr(f"counton.continual.noise_cache.{most}", 4)
     some = counter(strategy, **options)
     each = np.array([some.release(x).value for x in xs])

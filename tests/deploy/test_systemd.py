@@ -11,7 +11,7 @@ from forked_commands import forked_counton
 
 from counton.cli.exits import AGAIN, ExitCode
 from counton.job.job_file import load
-from counton.serve.server import _READERS, KEPT
+from counton.serve.server import _MOST_CONNECTIONS, RESERVED_DESCRIPTORS
 
 FOLDER = Path(__file__).parents[2] / "deploy" / "systemd"
 
@@ -59,7 +59,7 @@ def test_service_unit_starts_at_boot_with_enough_descriptors() -> None:
     (command,) = service["Service"]["ExecStart"]
     assert command.endswith("counton serve /etc/counton/service.toml --listen 127.0.0.1:8080")
     assert service["Install"]["WantedBy"] == ["multi-user.target"]
-    assert int(service["Service"]["LimitNOFILE"][0]) >= _READERS + KEPT
+    assert int(service["Service"]["LimitNOFILE"][0]) >= _MOST_CONNECTIONS + RESERVED_DESCRIPTORS
     assert "Type" not in service["Service"]  # it runs until it is told to end
 
 

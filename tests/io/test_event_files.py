@@ -120,8 +120,8 @@ def test_rows_of_many_groups_are_added_up_by_label_first(
     columns = COLUMNS if adds is None else Columns("time", "group", "value")
 
     placed_first = read(paths, columns, domain=names, row_rule=adds, unlisted_groups="drop")
-    monkeypatch.setattr("counton.io.aggregation.MANY_GROUPS", 5)
-    monkeypatch.setattr("counton.windowing.groups.BLOCK", 7)
+    monkeypatch.setattr("counton.io.aggregation.MOST_TABLED_GROUPS", 5)
+    monkeypatch.setattr("counton.windowing.groups.NAMES_PER_BLOCK", 7)
     by_label = read(paths, columns, domain=names, row_rule=adds, unlisted_groups=unknown)
     agree(by_label, placed_first)
     assert by_label.cells.height > 60
@@ -170,7 +170,7 @@ def test_rows_aggregated_by_labels_first_equal_row_by_row(
         return read(paths, columns, domain=names, row_rule=adds, unlisted_groups="drop")
 
     row_by_row = found()
-    monkeypatch.setattr("counton.io.aggregation.MANY_GROUPS", -1)
+    monkeypatch.setattr("counton.io.aggregation.MOST_TABLED_GROUPS", -1)
     alike_first = found()
     agree(alike_first, row_by_row)
     assert alike_first.unlisted > 100

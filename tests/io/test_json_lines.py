@@ -86,7 +86,7 @@ def test_ambiguous_line_is_the_only_faulty_one(
     cells = dict(BODIES)
     chance = random.Random(1)
     for size in (7, 60, 2**22):
-        monkeypatch.setattr(text_lines, "BLOCK", size)
+        monkeypatch.setattr(text_lines, "BYTES_PER_READ", size)
         for _ in range(20):
             drawn = [ROW, *chance.choices(bodies, k=12), ROW]
             drawn = [body.strip().removeprefix(BYTE_ORDER_MARK) for body in drawn]

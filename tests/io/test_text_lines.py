@@ -28,8 +28,8 @@ def test_each_line_is_read_independently_of_others(
     read = odd_lines.by_counton(tmp_path)
     seen = set[str]()
     for _ in range(files):
-        monkeypatch.setattr(text_lines, "BLOCK", chance.choice([7, 40, 2**22]))
-        monkeypatch.setattr(csv_lines, "_PART", chance.choice([1, 40, 2**18]))
+        monkeypatch.setattr(text_lines, "BYTES_PER_READ", chance.choice([7, 40, 2**22]))
+        monkeypatch.setattr(csv_lines, "_BYTES_PER_CHECK", chance.choice([1, 40, 2**18]))
         seen.add(odd_lines.check(odd_lines.draw(chance), read))
     assert seen == {"all lines count", "lines set aside"}
 
@@ -134,8 +134,8 @@ def test_names_of_a_text_are_its_stripped_lines(
     little: int, most: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However many characters are read at a time: a name begins and ends with no white space."""
-    monkeypatch.setattr("counton.io.declared_groups._LITTLE", little)
-    monkeypatch.setattr("counton.io.declared_groups._TEXT", most)
+    monkeypatch.setattr("counton.io.declared_groups._MOST_BYTES_WITHOUT_POLARS", little)
+    monkeypatch.setattr("counton.io.declared_groups._CHARACTERS_PER_READ", most)
     space = [one for one in map(chr, range(0x3001)) if one.isspace()]
     names = [f"{one}a {number}{one}" for number, one in enumerate(space)]
     text = tmp_path / "d.txt"

@@ -15,14 +15,14 @@ from some_cases import long
 
 from counton.base.errors import NoiseAddressError
 from counton.noise import normals
-from counton.noise.normals import BLOCK, NormalField
+from counton.noise.normals import COORDINATES_PER_BLOCK, NormalField
 
 SUBKEY = bytes(range(32))
 DIGEST = "767d7991c1ea5df5a848c8abb6f8846f"
 
 
 def digest() -> str:
-    drawn = NormalField(SUBKEY, 3 * BLOCK // 2 + 1).read(2, 7)
+    drawn = NormalField(SUBKEY, 3 * COORDINATES_PER_BLOCK // 2 + 1).read(2, 7)
     return hashlib.sha256(drawn.astype("<f4").tobytes()).hexdigest()[:32]
 
 
@@ -36,8 +36,8 @@ def test_the_same_bits_without_the_newest_instructions() -> None:
     """Only operations that IEEE 754 rounds in one way are used."""
     program = (
         "import hashlib, numpy as np\n"
-        "from counton.noise.normals import BLOCK, NormalField\n"
-        "drawn = NormalField(bytes(range(32)), 3 * BLOCK // 2 + 1).read(2, 7)\n"
+        "from counton.noise.normals import COORDINATES_PER_BLOCK, NormalField\n"
+        "drawn = NormalField(bytes(range(32)), 3 * COORDINATES_PER_BLOCK // 2 + 1).read(2, 7)\n"
         "print(hashlib.sha256(drawn.astype('<f4').tobytes()).hexdigest()[:32])"
     )
     features = " ".join(__cpu_dispatch__)
@@ -64,10 +64,10 @@ def test_draws_are_the_exact_function_of_their_bits() -> None:
 
 
 @pytest.mark.parametrize(
-    "half", [slice(0, BLOCK // 2), long(slice(BLOCK // 2, BLOCK)), long(slice(None))]
+    "half", [slice(0, COORDINATES_PER_BLOCK // 2), long(slice(COORDINATES_PER_BLOCK // 2, COORDINATES_PER_BLOCK)), long(slice(None))]
 )
 def test_normals_pass_tests_that_wider_ones_fail(half: slice) -> None:
-    field = NormalField(SUBKEY, 4 * BLOCK)
+    field = NormalField(SUBKEY, 4 * COORDINATES_PER_BLOCK)
     drawn = np.concatenate([field.read(0, index).reshape(4, -1)[:, half] for index in range(4)])
     flat = drawn.reshape(-1).astype(float)
     assert stats.kstest(flat, "norm").pvalue > 1e-3
@@ -76,19 +76,27 @@ def test_normals_pass_tests_that_wider_ones_fail(half: slice) -> None:
 
 
 def test_blocks_steps_levels_and_neighbours_are_not_correlated() -> None:
-    field = NormalField(SUBKEY, 2 * BLOCK)
+    field = NormalField(SUBKEY, 2 * COORDINATES_PER_BLOCK)
     one = field.read(0, 0)
-    others = [field.read(0, 1), field.read(1, 0), np.roll(one, 1), np.roll(one, BLOCK)]
-    others += [np.roll(one, BLOCK // 2), NormalField(bytes(32), 2 * BLOCK).read(0, 0)]
+    others = [
+        field.read(0, 1),
+        field.read(1, 0),
+        np.roll(one, 1),
+        np.roll(one, COORDINATES_PER_BLOCK),
+    ]
+    others += [
+        np.roll(one, COORDINATES_PER_BLOCK // 2),
+        NormalField(bytes(32), 2 * COORDINATES_PER_BLOCK).read(0, 0),
+    ]
     for other in others:
-        assert abs(np.corrcoef(one, other)[0, 1]) < 5 / np.sqrt(2 * BLOCK)
+        assert abs(np.corrcoef(one, other)[0, 1]) < 5 / np.sqrt(2 * COORDINATES_PER_BLOCK)
 
 
 def test_small_words_are_refined(monkeypatch: pytest.MonkeyPatch) -> None:
     """Further bits change nothing but the last places, and no radius is infinite."""
-    plain = NormalField(SUBKEY, BLOCK).read(0, 3)
-    monkeypatch.setattr(normals, "_RARE", 2**31)
-    refined = NormalField(SUBKEY, BLOCK).read(0, 3)
+    plain = NormalField(SUBKEY, COORDINATES_PER_BLOCK).read(0, 3)
+    monkeypatch.setattr(normals, "_RARE_WORD_LIMIT", 2**31)
+    refined = NormalField(SUBKEY, COORDINATES_PER_BLOCK).read(0, 3)
     assert not (plain == refined).all()
     assert np.abs(plain - refined).max() < 0.01
     least = np.zeros(2, np.float32) + np.float32(2.0**-33)
@@ -99,9 +107,14 @@ def test_small_words_are_refined(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_any_part_is_that_of_the_whole() -> None:
-    field = NormalField(SUBKEY, 2 * BLOCK + 11)
+    field = NormalField(SUBKEY, 2 * COORDINATES_PER_BLOCK + 11)
     whole = field.read(3, 9)
-    for first, stop in ((0, 1), (BLOCK - 1, BLOCK + 1), (BLOCK, 2 * BLOCK), (2 * BLOCK + 5, None)):
+    for first, stop in (
+        (0, 1),
+        (COORDINATES_PER_BLOCK - 1, COORDINATES_PER_BLOCK + 1),
+        (COORDINATES_PER_BLOCK, 2 * COORDINATES_PER_BLOCK),
+        (2 * COORDINATES_PER_BLOCK + 5, None),
+    ):
         assert (field.read(3, 9, first, stop) == whole[first:stop]).all()
     assert field.read(3, 9, 7, 7).shape == (0,)
     assert len(NormalField(SUBKEY, 1).read(0, 0)) == 1

@@ -24,7 +24,7 @@ from counton.continual.node_distribution import distribution_for
 from counton.planning import families, planner
 from counton.planning.families import FamilyRequest
 from counton.planning.families import candidates as candidates_by_kind
-from counton.planning.planner import MOST_HELD
+from counton.planning.planner import MOST_HELD_NUMBERS
 from counton.privacy import ZCDP, ApproxDP, ContributionBound, Guarantee, PureDP
 from counton.privacy.calibration import elders_scale
 from counton.privacy.gaussian import analytic_gaussian_sigma
@@ -464,9 +464,9 @@ def test_plan_omits_strategies_with_too_much_memory(monkeypatch: pytest.MonkeyPa
     assert few.best.strategy_family == "least-squares"
     assert few.best.row()["held"] == few.best.strategy.facts.buffer_size * 100 > 8760
     assert many.best.strategy_family == "look-ahead tree"
-    assert any(f"more than {MOST_HELD:,}" in note for note in many.notes)
-    assert all(choice.row()["held"] <= MOST_HELD for choice in many)
-    monkeypatch.setattr("counton.planning.planner.MOST_DRAWN", 1000)
+    assert any(f"more than {MOST_HELD_NUMBERS:,}" in note for note in many.notes)
+    assert all(choice.row()["held"] <= MOST_HELD_NUMBERS for choice in many)
+    monkeypatch.setattr("counton.planning.planner.MOST_NUMBERS_DRAWN_FIRST", 1000)
     late = plan(8760, PureDP(1))
     assert late.best.strategy_family == "look-ahead tree"
     assert any("before the first release" in note for note in late.notes)

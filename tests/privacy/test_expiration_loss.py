@@ -164,12 +164,12 @@ def test_no_sampled_position_is_worse_at_large_ages(growth: int | str, analysis:
 
 @pytest.mark.parametrize("make", [AbsoluteCosts, QuadraticCosts])
 def test_search_rounds_loss_up_slightly(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(MODULE, "_FEW_POSITIONS", 0)
+    monkeypatch.setattr(MODULE, "_MOST_EXACT_POSITIONS", 0)
     monkeypatch.setattr(MODULE, "_MOST_POSITIONS", 4)
     rng = np.random.default_rng(4)
     rounded = 0
     for grid in (2.0**-4, 2.0**-9):
-        monkeypatch.setattr(MODULE, "_GRID", grid)
+        monkeypatch.setattr(MODULE, "_COST_GRID", grid)
         for _ in range(25):
             kind = make((2.0 ** rng.uniform(-3, 3, 12)).tolist())
             length = int(rng.integers(2, 17))

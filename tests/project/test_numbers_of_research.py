@@ -14,7 +14,7 @@ import pytest
 from benchmarks import whole_processes
 from counton import ZCDP, PureDP, plan, plan_cells, plan_expiring
 from counton.base.distributions import DiscreteLaplace
-from counton.cli.print_forms import MOST_LOSS
+from counton.cli.print_forms import LARGEST_PROTECTING_LOSS
 from counton.planning import least_privacy
 from counton.serve import settings
 from counton.strategies import Binary, KAry, matrices
@@ -199,9 +199,8 @@ def test_hierarchies_state_bias_of_numbers_that_are_not_negative() -> None:
 
 
 def test_pages_state_limits_of_losses_groups_and_names() -> None:
-    stated = (
-        f"above {10**least_privacy._HIGHEST:,} is refused. Above {MOST_LOSS}, counton warns you."
-    )
+    refused = 10**least_privacy._HIGHEST_POWER_OF_TEN
+    stated = f"above {refused:,} is refused. Above {LARGEST_PROTECTING_LOSS}, counton warns you."
     assert stated in page("docs/guides/plan")
     assert f"at most {settings.MOST_NAME} letters, digits" in page("docs/reference/http-api")
     assert f"at most {LONG_SENTENCE_WORDS} words. It has one" in page("CONTRIBUTING")
@@ -231,7 +230,7 @@ def test_strategies_state_where_search_stops() -> None:
     )
     assert stated in page("docs/reference/strategies")
     assert optimal._gap(longest[0] + 1) > optimal._gap(longest[0])
-    assert longest[0] == optimal.LARGEST_LAPLACE
+    assert longest[0] == optimal.LONGEST_LAPLACE_LINE
 
 
 def test_theory_states_variances_of_blocks() -> None:

@@ -124,7 +124,7 @@ def test_other_file_is_replaced_by_the_table(
         case "longer":
             path.write_bytes(content + b"\n")
         case "large":
-            monkeypatch.setattr(output_files, "_MOST_COMPARED", 9)
+            monkeypatch.setattr(output_files, "_MOST_COMPARED_BYTES", 9)
         case _:
             write_visits(tmp_path / "visits.csv", days=5)
     numbers_of(job)

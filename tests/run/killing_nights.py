@@ -85,11 +85,11 @@ def exports(chance: random.Random, nights: int) -> list[tuple[int, list[str]]]:
 def take_for_many() -> None:
     """Do with two hundred groups what is done with millions: noise some at a time."""
     for module, name, most in (
-        ("continual.noise_cache", "_CELLS_TOGETHER", 64),
-        ("continual.noise_cache", "_STORED_STEPS", 7),
+        ("continual.noise_cache", "_CELLS_AT_ONCE", 64),
+        ("continual.noise_cache", "_STEPS_PER_STORED_ROW", 7),
         ("continual.noise_cache", "_FEWEST_DRAWS_TO_STORE", 1),
-        ("io.aggregation", "MANY_GROUPS", 100),
-        ("windowing.groups", "BLOCK", 64),
+        ("io.aggregation", "MOST_TABLED_GROUPS", 100),
+        ("windowing.groups", "NAMES_PER_BLOCK", 64),
     ):
         found = importlib.import_module(f"counton.{module}")
         assert hasattr(found, name)

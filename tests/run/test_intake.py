@@ -290,7 +290,9 @@ def test_a_night_reads_no_window_that_another_has_counted(
         return found
 
     monkeypatch.setattr(WindowTotals, "of_row", classmethod(noted))
-    monkeypatch.setattr("counton.state.journal._ROW", 1)  # a row of the table for each window
+    monkeypatch.setattr(
+        "counton.state.journal._NUMBERS_PER_ROW", 1
+    )  # a row of the table for each window
     asked: dict[str, Any] = {"time": "t", "every": "1d", "start": "2024-03-01", "windows": 9}
     for night in range(1, 5):
         rows = [f"2024-03-{night:02}T12:00:0{n}" for n in range(4)]

@@ -220,7 +220,7 @@ def test_table_computed_in_parts_equals_table_at_once(
     for part in (released, released.only(range(2, 4)), released.only(groups=["b"])):
         monkeypatch.undo()
         whole = part.table()
-        monkeypatch.setattr("counton.results.released_table._ROWS", 1)
+        monkeypatch.setattr("counton.results.released_table._ROWS_AT_A_TIME", 1)
         assert part.table().equals(whole)
         assert lazy_table(part.numbers).collect().equals(whole)
         two_rows = lazy_table(part.numbers).select("group", "noise_std").head(2).collect()

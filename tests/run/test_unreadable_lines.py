@@ -226,7 +226,7 @@ def test_bad_line_changes_no_other_line(bad: bytes, monkeypatch: pytest.MonkeyPa
 
     schema = dict.fromkeys(columns, pl.String)
     for _ in range(35):
-        monkeypatch.setattr(text_lines, "BLOCK", rng.choice([7, 40, 2**20]))
+        monkeypatch.setattr(text_lines, "BYTES_PER_READ", rng.choice([7, 40, 2**20]))
         rows = [json_line(rng) for _ in range(rng.randrange(9))]
         data = io.BytesIO(b"".join(rows).replace(b"\r", b"\n"))
         known = pl.scan_ndjson(data, schema=schema).collect().rows()

@@ -251,7 +251,7 @@ def counted_and_read(folder: Path, minutes: int) -> tuple[bool, list[int]]:
             yield seen
 
     with inside(folder, **EXACT, windows=500) as service, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(journal, "_ROW", 8)  # two windows in a row of the table
+        patch.setattr(journal, "_NUMBERS_PER_ROW", 8)  # two windows in a row of the table
         patch.setattr(journal, "read_observed", counting)
         for minute in range(minutes):
             for part in (0.3, 0.6):

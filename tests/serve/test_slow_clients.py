@@ -102,7 +102,7 @@ def test_unread_end_of_answer_is_dropped(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_long_unread_answers_leave_room_for_other_clients(tmp_path: Path) -> None:
-    more = PATIENT | {"counton.serve.answers._AT_ONCE": 2}
+    more = PATIENT | {"counton.serve.answers._MOST_LONG_ANSWERS": 2}
     with serving(tmp_path, **more) as service, contextlib.ExitStack() as silent:
         for _ in range(6):
             ask(silent.enter_context(connected(service)), RELEASE)
@@ -112,7 +112,7 @@ def test_long_unread_answers_leave_room_for_other_clients(tmp_path: Path) -> Non
 
 def test_short_answers_wait_for_no_long_one(tmp_path: Path) -> None:
     more = PATIENT | {
-        "counton.serve.answers._AT_ONCE": 1,
+        "counton.serve.answers._MOST_LONG_ANSWERS": 1,
         "counton.serve.slots._PATIENCE_SECONDS": HANGS,
         "counton.serve.slots._LONGEST_WAIT_SECONDS": 0.1,
     }

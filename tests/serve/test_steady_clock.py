@@ -280,7 +280,7 @@ def test_ready_reports_unreadable_state(tmp_path: Path, monkeypatch: pytest.Monk
             return fail() if len(answers) < 3 else original()
 
         monkeypatch.setattr(journal, "refresh", refresh)
-        monkeypatch.setattr(serving, "_LOOK", 0.0)
+        monkeypatch.setattr(serving, "_READING_SECONDS", 0.0)
         anyio.run(service.service.watch)
         unreadable = "the state of a stream cannot be read: see the log\n"
         assert answers == ["ready\n", unreadable, unreadable, "ready\n"]

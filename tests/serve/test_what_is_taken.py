@@ -4,7 +4,7 @@ from pathlib import Path
 
 from inside import EXACT, inside, metric, visit
 
-from counton.base.exact import MOST_SENT
+from counton.base.exact import LARGEST_SENT_SHARE
 from counton.base.private import Private
 from counton.run.counting.exactness import SumBounds
 from counton.state.inbox import Batch
@@ -35,10 +35,10 @@ def test_inbox_accepts_batches_exactly_up_to_its_limit(tmp_path: Path) -> None:
             ("6", 1.0, 1, "accepted"),
             ("7", 2**-40, 1, "full"),
         ):
-            (verdict,) = inbox.put([batch(name, halves * MOST_SENT, step)])
+            (verdict,) = inbox.put([batch(name, halves * LARGEST_SENT_SHARE, step)])
             assert (name, verdict.outcome) == (name, what)
         # Several at once, and of windows that are over nothing is kept.
-        told = inbox.put([batch(f"x{n}", MOST_SENT / 2, 5, over=5) for n in range(3)])
+        told = inbox.put([batch(f"x{n}", LARGEST_SENT_SHARE / 2, 5, over=5) for n in range(3)])
         assert [verdict.outcome for verdict in told] == ["accepted", "accepted", "full"]
         assert metric(service, "filled_ratio") == 1
 
@@ -47,7 +47,7 @@ def test_a_window_that_waits_for_late_rows_is_filled_once(tmp_path: Path) -> Non
     """Rows that come within the watermark count in their own window, and not in the next one."""
     with inside(tmp_path, **LARGE, release_delay="1h") as service:
         (served,) = service.service.served.values()
-        most = int(SumBounds.of(served.spec).readable * MOST_SENT)
+        most = int(SumBounds.of(served.spec).readable * LARGEST_SENT_SHARE)
         size = max(1, most // 2**32 // 3)
         taken = 0
         for minute in range(8):
@@ -63,4 +63,4 @@ def test_many_small_batches_of_a_window_are_added_up(tmp_path: Path) -> None:
             service.post(f"{number}", [visit(0.1, number=100)])
         (served,) = service.service.served.values()
         bounds = SumBounds.of(served.spec)
-        assert metric(service, "filled_ratio") >= 300 / MOST_SENT / bounds.readable > 0
+        assert metric(service, "filled_ratio") >= 300 / LARGEST_SENT_SHARE / bounds.readable > 0

@@ -37,7 +37,7 @@ def test_packed_integers_are_restored(numbers: NDArray[np.int64]) -> None:
 def test_integers_packed_in_parts_equal_packed_whole(numbers: NDArray[np.int64], most: int) -> None:
     packed = pack(numbers)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("counton.base.arrays._TOGETHER", most)
+        patch.setattr("counton.base.arrays._BYTES_PER_COMPRESSION", most)
         assert pack(numbers) == packed
 
 
@@ -129,7 +129,9 @@ def test_inconsistent_journal_rows_are_refused(change: str, tmp_path: Path) -> N
 def test_observed_sums_are_restored_after_later_writes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("counton.state.journal._ROW", 2600)  # three of the largest windows
+    monkeypatch.setattr(
+        "counton.state.journal._NUMBERS_PER_ROW", 2600
+    )  # three of the largest windows
     rng = np.random.default_rng(3)
     file = tmp_path / "state.db"
     expected = dict[int, NDArray[np.int64]]()

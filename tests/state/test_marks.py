@@ -86,7 +86,7 @@ def test_a_secret_is_unwrapped_by_its_own_key_alone() -> None:
 
 
 def test_a_large_part_is_kept_in_several(state: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("counton.state.dedup._LARGEST_PART", 4)
+    monkeypatch.setattr("counton.state.dedup._MOST_ROWS_OF_PART", 4)
     digests = np.arange(10, dtype=np.uint64)
     part = DigestSet("user", 7, digests, (np.arange(10) * 3,))
     secret = Secret.fresh()

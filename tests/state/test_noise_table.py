@@ -27,8 +27,8 @@ NIGHTS = 6
 @pytest.fixture(autouse=True)
 def _short_windows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(noise_cache, "_FEWEST_DRAWS_TO_STORE", 1)
-    monkeypatch.setattr(noise_cache, "_STORED_STEPS", 4)
-    monkeypatch.setattr(noise_cache, "_MOST_IN_STORED_ROW", 2 * CELLS)
+    monkeypatch.setattr(noise_cache, "_STEPS_PER_STORED_ROW", 4)
+    monkeypatch.setattr(noise_cache, "_MOST_NUMBERS_IN_STORED_ROW", 2 * CELLS)
 
 
 def create(state: str, name: str = "pages", key: Key = KEY) -> None:

@@ -38,7 +38,7 @@ RUN = 6
 @pytest.fixture(autouse=True)
 def _noise_is_stored(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(noise_cache, "_FEWEST_DRAWS_TO_STORE", 1)
-    monkeypatch.setattr(noise_cache, "_STORED_STEPS", STEPS)
+    monkeypatch.setattr(noise_cache, "_STEPS_PER_STORED_ROW", STEPS)
 
 
 def steal(

@@ -227,10 +227,10 @@ def test_batched_and_single_edges_give_same_counts(monkeypatch: pytest.MonkeyPat
         later = statistic.begin()
         whole = at_once.take(edges, stops)
         with monkeypatch.context() as patched:
-            patched.setattr(graphs, "_MANY", 10**9)
+            patched.setattr(graphs, "_FEWEST_ARRAY_EVENTS", 10**9)
             first = later.take(listed[: stops[half - 1]], stops[:half])
         with monkeypatch.context() as patched:
-            patched.setattr(graphs, "_MANY", 0)
+            patched.setattr(graphs, "_FEWEST_ARRAY_EVENTS", 0)
             for _ in range(2):
                 second = later.take(listed[stops[half - 1] :], stops[half:] - stops[half - 1])
                 assert later.save() == at_once.save()

@@ -81,7 +81,7 @@ def test_bounds_hold_where_sets_are_not_tried(monkeypatch: pytest.MonkeyPatch) -
         LeastSquaresStrategy(Dense(matrix, "any")),
     ):
         truths = {changes: worst(strategy, changes) for changes in (1, 2, 3, 6)}
-        for name in "_MOST_SETS", "_MOST_SHARED", "_MOST_WRITTEN_OUT":
+        for name in "_MOST_SETS", "_MOST_DISTRIBUTED_STEPS", "_LONGEST_WRITTEN_HORIZON":
             with monkeypatch.context() as patched:
                 patched.setattr(participation, "_MOST_SETS", 0)
                 patched.setattr(participation, name, 0)

@@ -144,7 +144,7 @@ def test_bounds_hold_where_not_all_sets_are_tried(
         ]
     monkeypatch.setattr(participation, "_MOST_SETS", 0)
     if not shared:
-        monkeypatch.setattr(participation, "_MOST_SHARED", 0)
+        monkeypatch.setattr(participation, "_MOST_DISTRIBUTED_STEPS", 0)
     for (strategy, case), (l1, l2_squared) in truth.items():
         schedule = participation.schedule_for(horizon, *case, None)
         if schedule.steps == 1:

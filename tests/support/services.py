@@ -42,7 +42,10 @@ from counton.serve.service import Service
 
 # It looks more often than others whether there is work, and what was released, and whether a job
 # that failed can begin. A turn that nobody asks for again is over sooner, too: tests wait for it.
-serving._TICK, serving._LOOK, serving._AGAIN, serving.LEASE_SECONDS = 0.05, 0.1, 0.5, 1
+serving._TICK_SECONDS = 0.05
+serving._READING_SECONDS = 0.1
+serving._RETRY_SECONDS = 0.5
+serving.LEASE_SECONDS = 1
 serving.Leases = partial(serving.Leases, seconds=serving.LEASE_SECONDS)
 
 file, folder, changed = sys.argv[1:]

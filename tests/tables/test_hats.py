@@ -90,7 +90,7 @@ def test_columns_at_the_largest_knots_are_exact(norm: Norm) -> None:
 def test_variances_of_a_long_line_are_those_of_its_matrix(
     norm: Norm, chunk: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hats, "_CHUNK", chunk)
+    monkeypatch.setattr(hats, "_ENTRIES_PER_CHUNK", chunk)
     spacings = (7, 30, 100, 1000)
     amplitudes = [0.15 + 0.1 * np.cos(np.arange(-(-700 // s) + 1)) for s in spacings]
     strategy = Hats(700, spacings, [np.rint(2**16 * row).astype(int) for row in amplitudes], norm)

@@ -64,7 +64,7 @@ from counton.strategies.participation import (
     sums_of_runs,
 )
 from counton.strategies.strategy import (
-    WIDE,
+    FEWEST_WIDE_COORDINATES,
     Reader,
     Steps,
     StrategyReleaseForm,
@@ -563,7 +563,7 @@ def forgets_where_it_was(self: Any, field: NodeNoise) -> Reader:
 
 def forgets_where_narrow(self: Any, field: NodeNoise) -> Reader:
     """From a thousand steps on, if nodes are narrow, and then only."""
-    narrow = len(field.shape) > 0 and math.prod(field.shape) < WIDE
+    narrow = len(field.shape) > 0 and math.prod(field.shape) < FEWEST_WIDE_COORDINATES
 
     def parts(field: NodeNoise, steps: range) -> Iterator[NDArray[np.int64]]:
         for at in range(0, len(steps), 1000):

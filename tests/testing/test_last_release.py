@@ -22,7 +22,7 @@ from counton.continual.design import Design, largest_sum
 from counton.continual.node_distribution import distribution_for
 from counton.noise import NoiseField
 from counton.planning.families import FamilyMembers, FamilyRequest, candidates
-from counton.planning.planner import MOST_DRAWN, MOST_HELD
+from counton.planning.planner import MOST_HELD_NUMBERS, MOST_NUMBERS_DRAWN_FIRST
 from counton.privacy import ZCDP, ApproxDP, Guarantee
 from counton.statistics import (
     Average,
@@ -156,7 +156,8 @@ def test_planned_strategies_can_release_their_last_step(horizon: int, norm: int)
     for family in contending(horizon, norms):
         for strategy in family.members[:1]:
             few = (
-                strategy.facts.buffer_size <= MOST_HELD and strategy.facts.drawn_ahead <= MOST_DRAWN
+                strategy.facts.buffer_size <= MOST_HELD_NUMBERS
+                and strategy.facts.drawn_ahead <= MOST_NUMBERS_DRAWN_FIRST
             )
             if few and (
                 strategy.facts.local
@@ -193,7 +194,7 @@ def test_check_last_release_rejects_careless_strategy(
     careless: Callable[[], StreamStrategy], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Without the second modulus residuals of wide noise are not known.
-    monkeypatch.setattr(least_squares, "_TOGETHER", least_squares._ALONE)
+    monkeypatch.setattr(least_squares, "_RESIDUAL_BITS_WITH_PRIME", least_squares._RESIDUAL_BITS)
     with pytest.raises((InvalidInputError, AssertionError)):
         check_last_release(careless(), 105_120)
 
@@ -204,7 +205,7 @@ def test_least_squares_refuses_noise_that_overflows(
     strategy = contending(105_120, (1,))[0].members[0]
     assert isinstance(strategy, LeastSquaresStrategy)
     wide = distribution_for(strategy, PureDP("0.001"), ContributionBound.add_remove()).distribution
-    monkeypatch.setattr(least_squares, "_TOGETHER", least_squares._ALONE)
+    monkeypatch.setattr(least_squares, "_RESIDUAL_BITS_WITH_PRIME", least_squares._RESIDUAL_BITS)
     with pytest.raises(InvalidInputError, match="and its sums over 105,120 steps are not exact"):
         built_from(LeastSquaresStrategy, strategy.to_dict())._check_distribution(wide)
 

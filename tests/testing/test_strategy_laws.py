@@ -61,7 +61,7 @@ def test_chunk_sizes_never_change_a_value(
     module = sys.modules[cls.__module__]
     if hasattr(module, "nodes_per_chunk"):
         monkeypatch.setattr(module, "nodes_per_chunk", lambda shape, numbers=0: nodes)
-    monkeypatch.setattr("counton.strategies.strategy.WIDE", 40)
+    monkeypatch.setattr("counton.strategies.strategy.FEWEST_WIDE_COORDINATES", 40)
     for strategy in cls.examples(90):
         for shape in ((), (2, 20)):
             check_noise_is_rows(strategy, 90, shape)

@@ -72,8 +72,8 @@ by_name = pytest.mark.parametrize("name", NAMES)
 @pytest.fixture(autouse=True)
 def coarse_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let bounds by moments compare at few points, which is faster, and a bound all the same."""
-    monkeypatch.setattr(moment_bound, "_POINTS", 600)
-    monkeypatch.setattr(moment_bound, "_KNOTS", 30)
+    monkeypatch.setattr(moment_bound, "_PROGRAM_POINTS", 600)
+    monkeypatch.setattr(moment_bound, "_PROGRAM_KNOTS", 30)
 
 
 def run_of(name: str, epochs: int) -> TrainingNoise:

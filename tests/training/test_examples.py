@@ -73,8 +73,8 @@ def blocks_of_pytorch_page() -> tuple[list[str], str]:
 #: Bounds by moments that compare at few points, so that the page's plans take no minutes.
 COARSE = """from counton.training import moment_bound
 
-moment_bound._POINTS = 600
-moment_bound._KNOTS = 30
+moment_bound._PROGRAM_POINTS = 600
+moment_bound._PROGRAM_KNOTS = 30
 """
 
 

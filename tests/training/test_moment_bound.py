@@ -76,7 +76,7 @@ def test_tails_of_the_mean_are_above_their_integral(gram: Floats, scale: float) 
 
 
 def test_mass_cut_off_by_grid_is_part_of_tail(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(moment_bound, "_COMPARED_CUT", 0.05)
+    monkeypatch.setattr(moment_bound, "_COMPARED_CUT_SHARE", 0.05)
     compared = moment_bound._DominatingDistribution(PlaceBound(4, 0.2), 1.0, 1.5)
     assert compared.beyond > 1e-3
     assert float(compared.tail(np.zeros(1))[0]) == pytest.approx(1)
@@ -105,8 +105,8 @@ def small_program(loss: Any = excess) -> moment_bound._BoundProgram:
 @pytest.fixture
 def few_points(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let programs compare at few points, so that they are solved at once."""
-    monkeypatch.setattr(moment_bound, "_POINTS", 400)
-    monkeypatch.setattr(moment_bound, "_KNOTS", 20)
+    monkeypatch.setattr(moment_bound, "_PROGRAM_POINTS", 400)
+    monkeypatch.setattr(moment_bound, "_PROGRAM_KNOTS", 20)
 
 
 @pytest.mark.usefixtures("few_points")
@@ -147,7 +147,7 @@ def test_polynomial_between_points_is_below_its_chord() -> None:
 
 def test_groups_of_places_count_with_their_mean(monkeypatch: pytest.MonkeyPatch) -> None:
     """Told the place itself, an attacker sees one of two normal losses."""
-    monkeypatch.setattr(moment_bound, "MOST_TOGETHER", 1)
+    monkeypatch.setattr(moment_bound, "MOST_JOINT_PLACES", 1)
     gram = np.diag([1.0, 0.25])
     expected = (gaussian_delta(1.0, 1.0) + gaussian_delta(1.0, 0.25)) / 2
     found = MomentBound(gram).delta(1.0, 1.0)
@@ -156,7 +156,7 @@ def test_groups_of_places_count_with_their_mean(monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.usefixtures("few_points")
 def test_what_is_above_the_end_of_the_grid_is_added(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(moment_bound, "_TAIL", 1.0)
+    monkeypatch.setattr(moment_bound, "_TAIL_SHARE", 1.0)
     facts = moment_bound._PlaceGroup(GRAMS[1]).facts(1.5)
     solved: list[float] = []
     solve = moment_bound._BoundProgram.solve

@@ -176,7 +176,7 @@ def test_mean_of_many_has_mean_one_and_slightly_larger_variance() -> None:
 
 
 def test_bound_includes_mass_beyond_grid(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("counton.training.bins._CUT", 1.0)
+    monkeypatch.setattr("counton.training.bins._CUT_SHARE_OF_DELTA", 1.0)
     strategy = independent(2, 1)
     for epsilon, multiplier in ((1.0, 1.0), (1.0, 0.5)):
         exact = max(exact_deltas(means_of_places(strategy, 2), multiplier, epsilon))
@@ -269,7 +269,7 @@ def test_reshuffled_places_lose_at_most_their_bound(
         wrong.setattr(bins, "_losses", other_direction)
         assert reshuffled_delta(epsilon, places, epochs, std) < least
 
-    monkeypatch.setattr(bins, "_INTERVAL", 0.25)
+    monkeypatch.setattr(bins, "_LOSS_INTERVAL", 0.25)
     assert reshuffled_delta(epsilon, places, epochs, std) >= bound
 
     def rounded_down(atoms: Any) -> PrivacyLossDistribution:
@@ -290,7 +290,7 @@ def test_reshuffled_places_lose_at_most_their_bound(
 
 def test_coarser_grids_of_losses_only_raise_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     fine = reshuffled_delta(1.0, 16, 4, 1.0)
-    monkeypatch.setattr(bins, "_INTERVAL", 0.05)
+    monkeypatch.setattr(bins, "_LOSS_INTERVAL", 0.05)
     assert fine <= reshuffled_delta(1.0, 16, 4, 1.0) < 1.1 * fine
 
 
@@ -550,7 +550,7 @@ def test_moments_are_those_of_all_tuples() -> None:
 def test_places_in_classes_lose_more_than_all_together(monkeypatch: pytest.MonkeyPatch) -> None:
     strategy = cut_blt(16, 4, 8)
     together = moment_bound_of(strategy, 16).delta(1.0, 1.2)
-    monkeypatch.setattr(moment_bound, "MOST_TOGETHER", 8)
+    monkeypatch.setattr(moment_bound, "MOST_JOINT_PLACES", 8)
     apart = moment_bound_of(strategy, 16)
     assert len(apart._groups) == 2
     assert together < apart.delta(1.0, 1.2) < 2 * together

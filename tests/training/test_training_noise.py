@@ -11,7 +11,7 @@ from keys import chosen_key
 
 from counton import ZCDP, ApproxDP, ExpiringDP, ExpiringZCDP, Key, PureDP
 from counton.base.errors import HorizonExceededError, InvalidInputError, StateError
-from counton.noise.normals import BLOCK
+from counton.noise.normals import COORDINATES_PER_BLOCK
 from counton.training import TrainingNoise, noise_multiplier
 from counton.training.strategies import (
     BandedInverseSquareRoot,
@@ -67,7 +67,7 @@ def test_shards_have_the_bits_of_the_whole(
     make: Callable[[], TrainingStrategy], shards: int, key: Key
 ) -> None:
     strategy = make()
-    size = BLOCK + 1001
+    size = COORDINATES_PER_BLOCK + 1001
     whole = noise_of(strategy, key)
     parts = [noise_of(strategy, key) for _ in range(shards)]
     ends = [size * number // shards for number in range(shards + 1)]

@@ -14,7 +14,7 @@ NAMES = ["home", "shop", "", "Zürich", "a\nb", "x" * 300, "shop "]
 
 @pytest.mark.parametrize("size", [1, 3, 2**20])
 def test_blocks_hold_names_to_the_letter(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(groups, "BLOCK", size)
+    monkeypatch.setattr(groups, "NAMES_PER_BLOCK", size)
     names = GroupNames(NAMES)
     blocks = names.blocks()
     assert len(blocks) == -(-len(NAMES) // size)
@@ -28,7 +28,7 @@ def test_blocks_hold_names_to_the_letter(size: int, monkeypatch: pytest.MonkeyPa
 
 
 def test_names_stay_packed_until_all_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(groups, "BLOCK", 3)
+    monkeypatch.setattr(groups, "NAMES_PER_BLOCK", 3)
     names = GroupNames.from_blocks(GroupNames(NAMES).blocks())
     same = GroupNames(names)[: len(NAMES)]
     parts = [(start, part.to_list()) for start, part in same.parts()]

@@ -70,7 +70,7 @@ def read_only(array: Any) -> Any:
 
 
 #: Numbers that the cache of a processor holds.
-_CACHED = 2**16
+_NUMBERS_IN_CACHE = 2**16
 
 
 def extremes(numbers: Integers) -> tuple[int, int]:
@@ -83,8 +83,8 @@ def extremes(numbers: Integers) -> tuple[int, int]:
     # Scan in parts, so that the second scan finds the numbers still in the cache.
     smallest = int(flat[0])
     largest = int(flat[0])
-    for start in range(0, flat.size, _CACHED):
-        part = flat[start : start + _CACHED]
+    for start in range(0, flat.size, _NUMBERS_IN_CACHE):
+        part = flat[start : start + _NUMBERS_IN_CACHE]
         smallest = min(smallest, int(part.min()))
         largest = max(largest, int(part.max()))
     return smallest, largest
@@ -222,12 +222,18 @@ def pack(
     flat = np.ascontiguousarray(numbers)
     row = flat.size // max(1, len(flat))
     flat = flat.ravel()
-    blocks = [slice(start, min(start + _BLOCK, flat.size)) for start in range(0, flat.size, _BLOCK)]
+    blocks = [
+        slice(start, min(start + _NUMBERS_PER_BLOCK, flat.size))
+        for start in range(0, flat.size, _NUMBERS_PER_BLOCK)
+    ]
     whole = read or (lambda some: some.astype("<i8"))
     largest = max((int(_signless(flat, row, block, whole).max()) for block in blocks), default=0)
     width = max(1, (largest.bit_length() + 7) // 8)
     if flat.size < 2 and width < 5:  # as in a single step: the number itself
-        return bytes([width | _PLAIN]) + largest.to_bytes(width, "little")[: width * flat.size]
+        return (
+            bytes([width | _UNCOMPRESSED_MARK])
+            + largest.to_bytes(width, "little")[: width * flat.size]
+        )
     packed = list[bytes]()
     if width * flat.size > 4:  # else compression, which looks only for runs, never saves a byte
         packer = zlib.compressobj(1, zlib.DEFLATED, -15, 9, zlib.Z_RLE)
@@ -236,7 +242,7 @@ def pack(
     plain = not packed or sum(map(len, packed)) >= width * flat.size
     if plain:
         packed = [plane.tobytes() for plane in _planes(flat, row, blocks, width, whole)]
-    return b"".join([bytes([width | (_PLAIN if plain else 0)]), *packed])
+    return b"".join([bytes([width | (_UNCOMPRESSED_MARK if plain else 0)]), *packed])
 
 
 def _planes(
@@ -247,7 +253,7 @@ def _planes(
     whole: Callable[[NDArray[_Number]], Integers],
 ) -> Iterator[NDArray[np.uint8]]:
     """Yield the bytes of differences between rows, ``(planes, numbers)``, the lowest first."""
-    most = max(1, min(width, _TOGETHER // max(1, flat.size)))
+    most = max(1, min(width, _BYTES_PER_COMPRESSION // max(1, flat.size)))
     for first in range(0, width, most):
         planes = np.empty((min(most, width - first), flat.size), np.uint8)
         for block in blocks:
@@ -268,10 +274,10 @@ def _signless(
     return ((steps << 1) ^ (steps >> 63)).view("<u8")
 
 
-_BLOCK = 2**16  # numbers that are packed together, in the cache
-_TOGETHER = 2**25  # bytes that are compressed together
-_PLAIN = 128  # in the first byte: too few numbers to compress
-_LONGEST = 2**24  # numbers in a list
+_NUMBERS_PER_BLOCK = 2**16  # numbers that are packed together, in the cache
+_BYTES_PER_COMPRESSION = 2**25  # bytes that are compressed together
+_UNCOMPRESSED_MARK = 128  # in the first byte: too few numbers to compress
+_LONGEST_LIST = 2**24  # numbers in a list
 _MOST_CELLS = 2**32  # largest number of cells if the shape leaves it open
 
 
@@ -292,16 +298,16 @@ def unpack(packed: bytes | memoryview, shape: tuple[int, ...], *, narrow: bool =
     """
     head = packed[0] if packed else 0
     body = memoryview(packed)[1:]
-    width = head & ~_PLAIN
+    width = head & ~_UNCOMPRESSED_MARK
     if not 1 <= width <= 8:
         raise ValueError(
             f"stored numbers are damaged: their first byte gives {width} bytes for each number, "
             "and 1 to 8 are allowed; restore the file from a copy"
         )
     open_ended = not shape or shape[-1] < 0
-    longest = _MOST_CELLS if shape else _LONGEST
+    longest = _MOST_CELLS if shape else _LONGEST_LIST
     most = longest * width if open_ended else math.prod(shape) * width
-    if not head & _PLAIN:
+    if not head & _UNCOMPRESSED_MARK:
         reader = zlib.decompressobj(-15)
         try:
             body = memoryview(reader.decompress(body, most + 1))
@@ -321,13 +327,13 @@ def unpack(packed: bytes | memoryview, shape: tuple[int, ...], *, narrow: bool =
     bound = 256**width // 2
     numbers: Integers = np.empty(count, narrowest(-bound, bound - 1) if narrow else np.int64)
     size = next(size for size in (1, 2, 4, 8) if size >= width)
-    for start in range(0, count, _BLOCK):
-        part = planes[:, start : start + _BLOCK]
+    for start in range(0, count, _NUMBERS_PER_BLOCK):
+        part = planes[:, start : start + _NUMBERS_PER_BLOCK]
         wide = np.zeros((part.shape[1], size), np.uint8)
         wide[:, :width] = part.T
         signless = wide.view(f"<u{size}").ravel()  # arithmetic is modulo 2^(8 size)
         unsigned = (signless >> 1) ^ -(signless & 1)
-        numbers[start : start + _BLOCK] = unsigned.view(f"<i{size}")
+        numbers[start : start + _NUMBERS_PER_BLOCK] = unsigned.view(f"<i{size}")
     numbers = numbers.reshape(shape)
     if len(numbers) > 1:
         np.cumsum(numbers, axis=0, out=numbers)

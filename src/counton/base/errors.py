@@ -30,7 +30,7 @@ _VALUE = re.compile(
     r"'(?:\\.|[^'\\])*'|\"[^\"\n]*\""
     r"|(?:(?<=\w=)[^\s&]*)?[^\s&;#'\"`,:)\]}]|[^\s&;#'\"]+"
 )
-_LEFT_OUT = "***"
+_OMISSION = "***"
 #: Matches the text of a key file.
 _KEY = re.compile(r"(counton-key-\d+:)\s*\w+")
 #: A parameter in a message: control characters, which no name and no shown value has, enclose both.
@@ -69,11 +69,11 @@ def hide_secrets(text: str) -> str:
     >>> hide_secrets("no file counton-key-1:" + "0" * 64)
     'no file counton-key-1:***'
     """
-    text = _KEY.sub(rf"\1{_LEFT_OUT}", text)
+    text = _KEY.sub(rf"\1{_OMISSION}", text)
     if ":/" in text:
         lines = (line.rpartition("@") for line in text.split("\n"))  # the rest has no password
         text = "\n".join(
-            _USER.sub(rf"\1:{_LEFT_OUT}@", head + separator) + end for head, separator, end in lines
+            _USER.sub(rf"\1:{_OMISSION}@", head + separator) + end for head, separator, end in lines
         )
     shown = ""
     place = 0
@@ -82,7 +82,7 @@ def hide_secrets(text: str) -> str:
         in_address = text.endswith(("?", "&", ";"), 0, match.start())
         is_secret = _PASSWORD.fullmatch(name) or (in_address and _TOKEN.fullmatch(name))
         if is_secret and match.start() >= place and (value := _VALUE.match(text, match.end())):
-            shown += text[place : match.end()] + _LEFT_OUT
+            shown += text[place : match.end()] + _OMISSION
             place = value.end()
     return shown + text[place:]
 
@@ -95,8 +95,8 @@ def without_secrets(address: str) -> str:
     """
     if "://" not in address:
         return address
-    place, _, query = hide_secrets(address).replace(f":{_LEFT_OUT}@", "@").partition("?")
-    pairs = [pair for pair in query.split("&") if not pair.endswith(f"={_LEFT_OUT}")]
+    place, _, query = hide_secrets(address).replace(f":{_OMISSION}@", "@").partition("?")
+    pairs = [pair for pair in query.split("&") if not pair.endswith(f"={_OMISSION}")]
     return "?".join(filter(None, (place, "&".join(pairs))))
 
 

@@ -23,17 +23,17 @@ T = TypeVar("T")
 Number = int | float | str | Decimal | Fraction
 
 _LARGEST_EXPONENT = 300  # within float64; "1e-999999999" would otherwise fill the memory with zeros
-_LARGEST = 10**_LARGEST_EXPONENT
+_LARGEST_MAGNITUDE = 10**_LARGEST_EXPONENT
 #: Largest absolute value of counters, indices and sums.
 LARGEST_INTEGER = 2**62
 #: Fraction of a stream's largest exact sum that the rows sent to a service may add up to. What is
 #: left is for the rounding of fractions, so that whatever is acknowledged can be counted.
-MOST_SENT: Final = 0.5
+LARGEST_SENT_SHARE: Final = 0.5
 _LONGEST_TEXT = 1000
 #: Most parts of the name of a number, such as ("covariance", "a", "b").
 _MOST_PARTS = 3
 #: Most decimal places of a number that is written as a decimal, and not as a fraction.
-_MOST_PLACES = 40
+_MOST_DECIMAL_PLACES = 40
 
 
 def shorten(value: object) -> str:
@@ -148,7 +148,7 @@ def _from_text(text: str) -> Fraction | None:
 
 def _in_range(number: Fraction) -> Fraction | None:
     """Return a fraction that is 0 or of a magnitude from 1e-300 to 1e300; else None."""
-    is_in_range = not number or 1 <= abs(number) * _LARGEST <= _LARGEST**2
+    is_in_range = not number or 1 <= abs(number) * _LARGEST_MAGNITUDE <= _LARGEST_MAGNITUDE**2
     return number if is_in_range else None
 
 
@@ -160,9 +160,9 @@ def text(value: Fraction) -> str:
     """
     if value.denominator == 1 and abs(value.numerator) < 10**15:
         return str(value.numerator)
-    context = Context(prec=value.numerator.bit_length() // 3 + _MOST_PLACES + 2)
+    context = Context(prec=value.numerator.bit_length() // 3 + _MOST_DECIMAL_PLACES + 2)
     number = context.divide(Decimal(value.numerator), Decimal(value.denominator)).normalize(context)
-    if context.flags[Inexact] or int(number.as_tuple().exponent) < -_MOST_PLACES:
+    if context.flags[Inexact] or int(number.as_tuple().exponent) < -_MOST_DECIMAL_PLACES:
         return f"{value.numerator}/{value.denominator}"
     return f"{number:e}" if number.adjusted() <= -5 else f"{number:f}"
 
@@ -385,22 +385,22 @@ def figures_above(value: float) -> str:
 
 
 #: Types of numbers and texts, which contain no further values.
-_PLAIN = frozenset(
+_PLAIN_TYPES = frozenset(
     {int, float, bool, str, bytes, type(None), Fraction, Decimal, np.int64, np.float64, np.str_}
 )
-_HOLDING_PLAIN = (str, bytes, bytearray, memoryview, range, np.generic, Mapping)
-_DEEPEST = 64  # no array has more dimensions
+_TYPES_HOLDING_PLAIN = (str, bytes, bytearray, memoryview, range, np.generic, Mapping)
+_MOST_DIMENSIONS = 64  # no array has more dimensions
 
 
-def without_mask(values: Any, name: str, depth: int = _DEEPEST) -> Any:
+def without_mask(values: Any, name: str, depth: int = _MOST_DIMENSIONS) -> Any:
     """Return values, or what their ``__array__`` returns; refuse masked elements of any depth.
 
     A mask hides arbitrary numbers. ``name`` names the values in messages.
     """
     kind = type(values)
-    if kind in _PLAIN or not depth or (kind is np.ndarray and values.dtype != object):
+    if kind in _PLAIN_TYPES or not depth or (kind is np.ndarray and values.dtype != object):
         return values
-    if kind is list and len(values) == 1 and type(values[0]) in _PLAIN:  # a single step
+    if kind is list and len(values) == 1 and type(values[0]) in _PLAIN_TYPES:  # a single step
         return values
     parts = values
     if not isinstance(values, np.ndarray) and hasattr(values, "__array__"):
@@ -423,13 +423,13 @@ def without_mask(values: Any, name: str, depth: int = _DEEPEST) -> Any:
         if values.dtype != object:
             return values
         parts = np.asarray(values).ravel().tolist()
-    elif isinstance(values, _HOLDING_PLAIN) or not (
+    elif isinstance(values, _TYPES_HOLDING_PLAIN) or not (
         hasattr(values, "__len__") and hasattr(values, "__getitem__")
     ):
         return values
-    if not _PLAIN.issuperset(map(type, parts)):
+    if not _PLAIN_TYPES.issuperset(map(type, parts)):
         for index, part in enumerate(parts, 1):
-            if type(part) not in _PLAIN:
+            if type(part) not in _PLAIN_TYPES:
                 without_mask(part, f"element {index:,} of {name}", depth - 1)
     return values
 

@@ -16,9 +16,9 @@ _LETTERS = str.maketrans(
     "\u2010\u2011\u2012\u2013\u2014\u2212\u2018\u2019\u02bc\u201c\u201d",
     "aceijopsxyABCEHIJKMOPSTXYoABEHIKMNOPTXYZ------'''\"\"",
 )
-_SPACE = re.compile(r"\s+")
+_SPACE_PATTERN = re.compile(r"\s+")
 #: Most names that are compared with one name.
-_MOST = 100_000
+_MOST_COMPARED_NAMES = 100_000
 
 
 def skeleton(name: str) -> str:
@@ -29,7 +29,7 @@ def skeleton(name: str) -> str:
     """
     plain = unicodedata.normalize("NFKC", name)
     seen = "".join(sign for sign in plain if unicodedata.category(sign) not in ("Cf", "Cc"))
-    return _SPACE.sub(" ", seen).strip().translate(_LETTERS)
+    return _SPACE_PATTERN.sub(" ", seen).strip().translate(_LETTERS)
 
 
 def with_code_points(name: str) -> str:
@@ -57,7 +57,7 @@ def look_alike(name: str, names: Iterable[str]) -> str | None:
     """
     name_skeleton = skeleton(name)
     for index, other in enumerate(names):
-        if index == _MOST:
+        if index == _MOST_COMPARED_NAMES:
             return None
         if other != name and skeleton(other) == name_skeleton:
             return other

@@ -23,7 +23,7 @@ MOST_DEPTH = 64
 MOST_ITEMS = 2**23
 #: Matches a JSON string, also an unterminated one, without backtracking, which takes memory.
 _TEXT = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTALL)
-_BLOCK = 2**20
+_CHARACTERS_PER_BLOCK = 2**20
 #: Invisible characters that some scripts need within names.
 _JOINERS = "\u200c\u200d"
 
@@ -187,8 +187,8 @@ def structure_of(data: bytes) -> bytes:
 
     structure = _TEXT.sub(b"", data)
     depth = 0
-    for start in range(0, len(structure), _BLOCK):
-        marks = np.frombuffer(structure, np.uint8)[start : start + _BLOCK]
+    for start in range(0, len(structure), _CHARACTERS_PER_BLOCK):
+        marks = np.frombuffer(structure, np.uint8)[start : start + _CHARACTERS_PER_BLOCK]
         depths = depth + np.cumsum(_marks()[marks], dtype=np.int64)
         if depths.max(initial=0) > MOST_DEPTH:
             raise InvalidInputError(

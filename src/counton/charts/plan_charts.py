@@ -38,12 +38,12 @@ if TYPE_CHECKING:
 
 #: Largest number of parts of the time axis, which has a logarithmic scale, and of steps computed in
 #: each part.
-_PARTS = 100
-_OF_EACH = 16
+_MOST_TIME_PARTS = 100
+_STEPS_PER_TIME_PART = 16
 #: Number of strategies that `plot_choices` draws if none are named.
-_MOST_BY_DEFAULT = 5
+_DEFAULT_STRATEGIES = 5
 #: Largest number of letters in a line of a name beside a curve.
-_LETTERS = 17
+_LETTERS_PER_LINE = 17
 
 
 class _Curve(NamedTuple):
@@ -121,7 +121,7 @@ def plot_choices(
     7.5
     """
     _check_counts(ranked)
-    drawn = list(ranked.choices[:_MOST_BY_DEFAULT] if choices is None else choices)
+    drawn = list(ranked.choices[:_DEFAULT_STRATEGIES] if choices is None else choices)
     if not 1 <= len(drawn) <= len(PALETTE):
         raise InvalidInputError(
             f"{len(drawn)} choices cannot be drawn: give 1 to {len(PALETTE)} designs of plans"
@@ -131,7 +131,7 @@ def plot_choices(
     for number, choice in enumerate(drawn):
         name = _label(choice)
         if choice.guarantee != ranked.guarantee:
-            name = f"{name},\n{fill(str(choice.guarantee), _LETTERS)}"
+            name = f"{name},\n{fill(str(choice.guarantee), _LETTERS_PER_LINE)}"
         curves.append(_Curve(name, _std(ranked, choice, shown), PALETTE[number], 1.7))
     return _errors_by_step(ranked, curves, shown, title, "", width)
 
@@ -150,8 +150,8 @@ def _shown_steps(steps: int) -> Integers:
 
     The shape is (parts, steps of each).
     """
-    edges = np.unique(np.geomspace(1, steps + 1, _PARTS + 1).astype(np.int64))
-    parts = np.linspace(edges[:-1], edges[1:] - 1, _OF_EACH, axis=1)
+    edges = np.unique(np.geomspace(1, steps + 1, _MOST_TIME_PARTS + 1).astype(np.int64))
+    parts = np.linspace(edges[:-1], edges[1:] - 1, _STEPS_PER_TIME_PART, axis=1)
     return np.asarray(np.rint(parts).astype(np.int64))
 
 
@@ -253,7 +253,8 @@ def _curves(ranked: StreamPlan, shown: Integers) -> list[_Curve]:
 
 
 def _label(choice: Design) -> str:
-    return f"{fill(choice.strategy_family, _LETTERS)},\n{choice.noise_kind.capitalize()} noise"
+    strategy_name = fill(choice.strategy_family, _LETTERS_PER_LINE)
+    return f"{strategy_name},\n{choice.noise_kind.capitalize()} noise"
 
 
 def _std(ranked: StreamPlan, choice: Design, shown: Integers) -> Floats:
@@ -274,9 +275,9 @@ def _short(value: float) -> str:
     return f"{value:,.0f}"
 
 
-_POINTS = 240
+_CURVE_POINTS = 240
 #: A lighter form of the first colour.
-_LIGHT = "#73b1d5"
+_LIGHT_COLOUR = "#73b1d5"
 
 
 @drawing
@@ -304,7 +305,7 @@ def plot_loss(
     """
     last = max([*ages.values(), *plan.targets, 1])
     edges = 2 ** np.arange(last.bit_length() + 1) - 2 + plan.best.strategy.facts.delay
-    spread = np.geomspace(1, last, _POINTS).astype(np.int64)
+    spread = np.geomspace(1, last, _CURVE_POINTS).astype(np.int64)
     all_ages = np.unique([0, *spread, *edges, *(edges + 1), *plan.targets, *ages.values()])
     shown = all_ages[(all_ages >= 0) & (all_ages <= last)]
     parameter = float(plan.guarantee.losses[plan.unit])
@@ -316,7 +317,7 @@ def plot_loss(
     loss = plan.best.errors.loss
     ages_shown = shown.tolist()
     curves = {
-        "the paper's analysis\nof this plan": (loss(ages_shown, "paper"), _LIGHT, 0.9),
+        "the paper's analysis\nof this plan": (loss(ages_shown, "paper"), _LIGHT_COLOUR, 0.9),
         "this plan": (loss(ages_shown), PALETTE[0], 1.7),
     }
     width = check_width(width)

@@ -35,17 +35,17 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_MOST_POINTS = 2_000
+_MOST_LINE_POINTS = 2_000
 #: Largest number of groups that are drawn.
 MOST_PANELS = 24
 #: Largest number of windows that are drawn as bars.
 _MOST_BARS = 80
-_LARGEST_RATIO = 8.0  # groups with sizes of a larger ratio do not share a scale
-_THIN = 0.005  # part of the axis: a narrower band is hidden by its line
-_LETTERS = 12.3  # letters per inch of a heading above a chart
+_LARGEST_RATIO_OF_SIZES = 8.0  # groups with sizes of a larger ratio do not share a scale
+_NARROWEST_BAND = 0.005  # part of the axis: a narrower band is hidden by its line
+_LETTERS_PER_INCH = 12.3  # letters per inch of a heading above a chart
 _VALUE_INCHES = 0.078  # width of a letter of a number
 _COLOUR = PALETTE[0]
-_HATCH = "#d0d0d0"
+_HATCH_COLOUR = "#d0d0d0"
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ class Curves:
             all_groups=self.all_groups or len(self.groups),
         )
 
-    def thin(self, most: int = _MOST_POINTS) -> Curves:
+    def thin(self, most: int = _MOST_LINE_POINTS) -> Curves:
         """Return the curves at evenly spaced steps, with the last.
 
         Args:
@@ -161,7 +161,7 @@ def plot_totals(curves: Curves, words: Caption) -> Figure:
     together = [*range(len(curves.groups))]
     count = len(together)
     sizes = curves.sizes
-    has_one_scale = count > 1 and sizes.max() <= _LARGEST_RATIO * sizes.min()
+    has_one_scale = count > 1 and sizes.max() <= _LARGEST_RATIO_OF_SIZES * sizes.min()
     parts = [together if has_one_scale else [index] for index in together]
     words = _with_scales(words, curves, parts, has_one_scale=has_one_scale)
     values = values_in_words(curves)
@@ -302,7 +302,7 @@ def _arrange(
     needed = max(letters + 3 + len(value) for letters, value in zip(names, values, strict=True))
     for columns in range(min(most_columns, len(values)), 0, -1):
         panel_width = (width - 0.22) / columns
-        room = int((panel_width - 0.1) * _LETTERS)
+        room = int((panel_width - 0.1) * _LETTERS_PER_INCH)
         if panel_width >= label_width + 0.9 and room >= longest_text:
             return _Panels(columns, panel_width, label_width, room, has_one_line=room >= needed)
     return _Panels(1, panel_width, label_width, room, has_one_line=True)
@@ -311,7 +311,9 @@ def _arrange(
 def _is_thin(curves: Curves, part: Sequence[int]) -> bool:
     """Return True if a band is narrower than its curve's line at the last step of a common axis."""
     low, high = reach(curves, part)
-    return bool((curves.upper[-1, part] - curves.lower[-1, part] < _THIN * (high - low)).any())
+    return bool(
+        (curves.upper[-1, part] - curves.lower[-1, part] < _NARROWEST_BAND * (high - low)).any()
+    )
 
 
 def _last_window(curves: Curves) -> str:
@@ -403,8 +405,10 @@ def _draw_panel(ax: Axes, curves: Curves, index: int) -> None:
 
 def hatch(ax: Axes, start: float, end: float) -> None:
     """Hatch the background where numbers may still change."""
-    ax.axvspan(start, end, facecolor="none", edgecolor=_HATCH, hatch="////", linewidth=0, zorder=0)
-    ax.axvline(start, color=_HATCH, linewidth=0.8, zorder=0)
+    ax.axvspan(
+        start, end, facecolor="none", edgecolor=_HATCH_COLOUR, hatch="////", linewidth=0, zorder=0
+    )
+    ax.axvline(start, color=_HATCH_COLOUR, linewidth=0.8, zorder=0)
 
 
 def name_times(ax: Axes, curves: Curves, least: int, most: int) -> None:

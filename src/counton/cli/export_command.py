@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from counton.results.release_data import ReleaseData
 
 #: Largest number of rows on the screen.
-_ROWS = 40
+_MOST_SHOWN_ROWS = 40
 
 
 @click.command("export", cls=CountonCommand)
@@ -141,8 +141,9 @@ def _print_release(numbers: ReleaseData, written: str) -> None:
     if written:
         return
     table = table_of(numbers)
-    console.write_table(text_table(table.tail(_ROWS)))
-    if table.height > _ROWS:
+    console.write_table(text_table(table.tail(_MOST_SHOWN_ROWS)))
+    if table.height > _MOST_SHOWN_ROWS:
         console.write_line(
-            f"Shown: the last {_ROWS} of {table.height:,} rows. All: --output FILE, or --json"
+            f"Shown: the last {_MOST_SHOWN_ROWS} of {table.height:,} rows. "
+            "All: --output FILE, or --json"
         )

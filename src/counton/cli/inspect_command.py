@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from counton.state import Store
 
 #: Largest number of rows of the last step in JSON.
-_ROWS = 20
+_MOST_SHOWN_ROWS = 20
 #: Most characters of a program's values.
 _LONGEST_VALUES = 200
 
@@ -96,7 +96,7 @@ def _print_table_as_json(release: Release) -> None:
         facts["first"] = steps[0] if steps else None
         facts["last"] = steps[-1] if steps else None
         facts["missing_steps"] = covered.missing
-    rows = last_rows(numbers, _ROWS)
+    rows = last_rows(numbers, _MOST_SHOWN_ROWS)
     times_as_text = selectors.temporal().dt.to_string("iso:strict")
     facts["rows"] = rows.with_columns(times_as_text).to_dicts()
     print_json(facts)

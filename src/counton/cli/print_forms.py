@@ -34,11 +34,11 @@ if TYPE_CHECKING:
 #: Beginning of exact numbers, which go to standard error.
 CONFIDENTIAL = "confidential"
 #: A guarantee with a larger epsilon or rho protects almost nothing.
-MOST_LOSS = 20
+LARGEST_PROTECTING_LOSS = 20
 
 
 #: Environment variables that make rich treat any output as a terminal.
-_FORCED = frozenset({"FORCE_COLOR", "TTY_COMPATIBLE"})
+_FORCING_VARIABLES = frozenset({"FORCE_COLOR", "TTY_COMPATIBLE"})
 
 
 class Console:
@@ -68,7 +68,7 @@ class Console:
         """True if a person reads the output, on a terminal; False if it goes to a file or a
         program.
         """
-        if self._more or not _FORCED.isdisjoint(os.environ) or self._file.isatty():
+        if self._more or not _FORCING_VARIABLES.isdisjoint(os.environ) or self._file.isatty():
             return self.terminal.is_terminal
         return False
 
@@ -210,13 +210,14 @@ def warn_of_guard_beside_state(
 
 def warn_of_weak(console: Console, guarantee: Guarantee, unit: str, about: str = "") -> None:
     """Print a warning, which begins with ``about``, if a guarantee's epsilon or rho is above
-    `MOST_LOSS`, so that it hides almost nothing.
+    `LARGEST_PROTECTING_LOSS`, so that it hides almost nothing.
     """
     loss = guarantee.losses.get("epsilon") or guarantee.losses.get("rho")
-    if loss is not None and loss > MOST_LOSS:
+    if loss is not None and loss > LARGEST_PROTECTING_LOSS:
         console.write_line(
             f"{about}warning: the privacy loss {readable(loss)} for one {unit} is above "
-            f"{MOST_LOSS}. At ε = {MOST_LOSS}, released numbers may already be e^{MOST_LOSS} times "
+            f"{LARGEST_PROTECTING_LOSS}. At ε = {LARGEST_PROTECTING_LOSS}, released numbers may "
+            f"already be e^{LARGEST_PROTECTING_LOSS} times "
             f"likelier with this {unit} than without it, so next to nothing is hidden; a loss of 1 "
             "is a common choice"
         )

@@ -38,10 +38,10 @@ from counton.run.spec.terms import (
 )
 from counton.run.windows.held_back import HeldBackWindows
 from counton.statistics.catalogue import statistic_to_dict
-from counton.windowing.windows import ENDLESS
+from counton.windowing.windows import ENDLESS_STEPS
 
 #: Largest number of windows, or of groups, that a note names.
-_MOST_SHOWN = 7
+_MOST_NAMED_WINDOWS = 7
 
 
 # --------------------------------------------------------------------------- lines for everybody
@@ -73,7 +73,7 @@ def progress_line(result: RunResult) -> str:
 
 def _of_all_windows(result: RunResult) -> str:
     windows = result.spec.terms.windowing.windows
-    has_no_stated_end = windows.n_revisions > 0 and windows.steps >= ENDLESS
+    has_no_stated_end = windows.n_revisions > 0 and windows.steps >= ENDLESS_STEPS
     if result.spec.strategy.horizon is None or has_no_stated_end:
         return ""
     return f" of {windows.steps:,}"
@@ -441,7 +441,7 @@ def _changed_windows(result: RunReport) -> list[str]:
         f"{counted(window.now, noun)}, previously {window.before:,} "
         f"({window.added:,} added, {window.missing:,} missing{net}); "
         f"window {'updated' if window.is_open else 'not updated, because it is final'}"
-        for window in reversed(changed[-_MOST_SHOWN:])
+        for window in reversed(changed[-_MOST_NAMED_WINDOWS:])
     ]
     rest = len(changed) - len(lines)
     if rest > 0:
@@ -459,7 +459,7 @@ def missing_row_notes(without_rows: WithoutRows, spec: StreamSpec) -> list[str]:
     notes = _missing_count_notes(without_rows.cells, spec)
     groups = without_rows.groups
     if groups:
-        shown = [repr(group) for group in groups[:_MOST_SHOWN]]
+        shown = [repr(group) for group in groups[:_MOST_NAMED_WINDOWS]]
         notes.append(
             f"listed groups without any readable row: {len(groups):,} "
             f"({', '.join(_with_number_of_rest(shown, len(groups)))}). Their numbers are only noise"
@@ -467,7 +467,7 @@ def missing_row_notes(without_rows: WithoutRows, spec: StreamSpec) -> list[str]:
     stretches = without_rows.windows
     if stretches:
         windows = spec.terms.windowing.windows
-        shown = [windows.span_text(stretch) for stretch in stretches[:_MOST_SHOWN]]
+        shown = [windows.span_text(stretch) for stretch in stretches[:_MOST_NAMED_WINDOWS]]
         number = sum(len(stretch) for stretch in stretches)
         notes.append(
             f"windows without any readable row: {number:,} "
@@ -495,7 +495,7 @@ def _missing_count_notes(cells: Sequence[tuple[int, str | None]], spec: StreamSp
     windows = spec.terms.windowing.windows
     shown = [
         f"{'' if group is None else f'{group!r}, '}{windows.span_text(range(window, window + 1))}"
-        for window, group in cells[:_MOST_SHOWN]
+        for window, group in cells[:_MOST_NAMED_WINDOWS]
     ]
     shown = _with_number_of_rest(shown, len(cells))
     group_text = "" if cells[0][1] is None else " of a group"

@@ -15,7 +15,7 @@ from counton.base.outside_input import shown_name
 from counton.cli.exits import close_output
 
 #: On a screen with fewer columns, a table that does not fit is shown row by row.
-_NARROW = 80
+_NARROW_COLUMNS = 80
 
 
 class Terminal(rich.console.Console):
@@ -42,7 +42,7 @@ class Terminal(rich.console.Console):
 
         Tables of rich are folded if the screen is not narrow.
         """
-        folds = not isinstance(table, TextTable) and self.width >= _NARROW
+        folds = not isinstance(table, TextTable) and self.width >= _NARROW_COLUMNS
         shown = _clean(table_of_texts(table) if isinstance(table, TextTable) else table)
         if shown.columns and not folds and not self._holds(shown):
             self._write_cards(shown)

@@ -46,7 +46,7 @@ S = TypeVar("S", bound=StreamStrategy, default=StreamStrategy, covariant=True)
 FORMAT = 1
 #: Format of streams with larger noise, calibrated to an attacker who sees releases before choosing
 #: the step in which neighbouring datasets differ: see `Design._format`.
-_RECALIBRATED = 2
+_RECALIBRATED_FORMAT = 2
 #: Bound of exact sums, in units of released integers; the rest of int64 is room for noise.
 LARGEST_SUM = 2**61
 #: Bound of counts of windows, so that float64 holds each released count.
@@ -193,7 +193,7 @@ class Design(Generic[S]):
         apart = isinstance(guarantee, ApproxDP) or (
             isinstance(guarantee, ZCDP) and self.distribution.family == "laplace"
         )
-        return _RECALIBRATED if apart and not self.strategy.facts.causal else FORMAT
+        return _RECALIBRATED_FORMAT if apart and not self.strategy.facts.causal else FORMAT
 
     @property
     def step_shape(self) -> tuple[int, ...]:
@@ -241,10 +241,10 @@ class Design(Generic[S]):
                 name.
         """
         written = saved.get("format") if isinstance(saved, dict) else None
-        if written not in (FORMAT, _RECALIBRATED):
+        if written not in (FORMAT, _RECALIBRATED_FORMAT):
             raise StateError(
                 f"the state has format {written!r}, but this version reads format {FORMAT} and "
-                f"{_RECALIBRATED}: open it with the version of counton that wrote it"
+                f"{_RECALIBRATED_FORMAT}: open it with the version of counton that wrote it"
             )
         with state_errors("a stream"):
             if saved["kind"] != "stream":

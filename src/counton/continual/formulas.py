@@ -41,10 +41,10 @@ from counton.strategies.joint_errors import sum_noise_variance
 from counton.strategies.strategy import window_rounding
 
 #: Largest number of steps between which covariances of noise are computed pair by pair.
-_FEW_ENDS = 32
+_MOST_PAIRED_ENDS = 32
 #: Largest number of iterations in the search for an end of an interval, and its relative precision.
-_TURNS = 200
-_CLOSE = 2.0**-20
+_MOST_ITERATIONS = 200
+_RELATIVE_PRECISION = 2.0**-20
 
 
 class Term(NamedTuple):
@@ -328,16 +328,17 @@ def _end(excess: Callable[[float], float], middle: float, sign: int, step: float
         outer = 2 * outer
         if outer > 1e300:
             return sign * math.inf
-    for turn in range(_TURNS):
-        if outer - inner <= _CLOSE * outer:
+    for turn in range(_MOST_ITERATIONS):
+        if outer - inner <= _RELATIVE_PRECISION * outer:
             break
         # The zero of a line through both ends, a little to either side; now and then the middle.
         candidate = inner + (outer - inner) / 2
         if turn % 3 != 2 and math.isfinite(low) and math.isfinite(high):
             line = inner + low / (low - high) * (outer - inner)
-            aside = (1 if turn % 3 == 0 else -1) * 0.4 * _CLOSE * outer
+            aside = (1 if turn % 3 == 0 else -1) * 0.4 * _RELATIVE_PRECISION * outer
             candidate = min(
-                max(line + aside, inner + _CLOSE * outer / 4), outer - _CLOSE * outer / 4
+                max(line + aside, inner + _RELATIVE_PRECISION * outer / 4),
+                outer - _RELATIVE_PRECISION * outer / 4,
             )
         if candidate in (inner, outer):
             break
@@ -858,7 +859,7 @@ class _Noise:
         return sums
 
     def _deviation(self, end_weights: NDArray[np.float64]) -> float:
-        if len(self._ends) > _FEW_ENDS:  # of many there would be too many pairs
+        if len(self._ends) > _MOST_PAIRED_ENDS:  # of many there would be too many pairs
             distribution = self._design.distribution
             strategy = self._design.strategy
             variances = [

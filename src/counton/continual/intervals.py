@@ -23,7 +23,7 @@ from counton.base.distributions import DiscreteGaussian, DiscreteLaplace, NoiseD
 from counton.base.errors import InvalidInputError
 from counton.base.exact import check_integer, quote
 from counton.base.expiry import Expiry
-from counton.continual.tails import MIXED, log_transform, sum_tail
+from counton.continual.tails import MOST_MIXED_TERMS, log_transform, sum_tail
 from counton.privacy import ExpiringDP, ExpiringZCDP
 from counton.strategies import StreamStrategy, noise_variance
 from counton.strategies.strategy import (
@@ -40,17 +40,17 @@ from counton.strategies.strategy import (
 #: Sums of float64 numbers cannot distinguish smaller tail probabilities from 0.
 SMALLEST_TAIL = 1e-9
 #: Probability with which the intervals of a job hold that states none.
-LEVEL = 0.95
+DEFAULT_CONFIDENCE_LEVEL = 0.95
 #: Below this variance of drawn integers, the probability of a single integer matters.
-_NARROW = 400
+_LARGEST_NARROW_VARIANCE = 400
 #: A sum of draws is assumed to be at most this many times (standard deviation + largest weight).
-_PERIOD = 32
+_PERIOD_STDS = 32
 #: Number of frequencies, in units of 1 / jitter, after which an eighth power of a sine is below
 #: 1e-11.
-_SMOOTHED = 64
+_MOST_FREQUENCIES = 64
 _SERIES_ERROR = 1e-10
 #: Laplace noise so wide that its sums are distributed like continuous ones.
-_WIDE = DiscreteLaplace(Fraction(2**24))
+_WIDE_LAPLACE = DiscreteLaplace(Fraction(2**24))
 
 
 def interval_halfwidth(
@@ -276,7 +276,7 @@ def _halfwidths_of_variances(
     scaled = np.array([heavy[n] for n in nodes]) * np.sqrt(variance) * lattice / full
     half = np.maximum(NormalDist().inv_cdf((1 + confidence_level) / 2) * std, scaled)
     # Nodes are whole lattice cells: sums of few of them jump while a normal distribution is smooth.
-    coarse = (1.0 if distribution.variance < _NARROW else 0.5) * lattice
+    coarse = (1.0 if distribution.variance < _LARGEST_NARROW_VARIANCE else 0.5) * lattice
     cell = 2.0**-strategy.facts.fraction_bits
     return np.asarray(np.ceil((half + coarse) / cell + rounding) * cell)
 
@@ -527,8 +527,8 @@ def _smooth_distribution(
     largest = max(weight for weight, _ in weights)
     std = _std(distribution, weights)
     jitter = max(largest / 4, std / 128)
-    bits = math.ceil(math.log2(2 * _PERIOD * (std + largest) / jitter * _SMOOTHED))
-    period = 2**bits * jitter / (2 * _SMOOTHED)
+    bits = math.ceil(math.log2(2 * _PERIOD_STDS * (std + largest) / jitter * _MOST_FREQUENCIES))
+    period = 2**bits * jitter / (2 * _MOST_FREQUENCIES)
     angles: NDArray[np.float64] = np.arange(2 ** (bits - 1) + 1) * (2 * math.pi / period)
     product = np.sinc(angles * (jitter / 16 / math.pi)) ** 8
     for weight, count in weights:
@@ -536,7 +536,7 @@ def _smooth_distribution(
     # P(|N + V| <= c) by integrating the series of its density term by term.
     product[1:] /= angles[1:]
     sines = -np.fft.irfft(1j * np.append(0.0, product[1:]), 2**bits)[: 2 ** (bits - 1)]
-    widths = np.arange(len(sines), dtype=np.float64) * (jitter / (2 * _SMOOTHED))
+    widths = np.arange(len(sines), dtype=np.float64) * (jitter / (2 * _MOST_FREQUENCIES))
     inside: Floats = 2 * widths / period + 2 * 2**bits / period * sines
     return widths, inside, jitter
 
@@ -563,9 +563,11 @@ def smooth_halfwidth(
     factor = NormalDist().inv_cdf((1 + confidence_level) / 2)
     if distribution.family == "laplace":
         # Sums of very many terms are as good as normal.
-        few = [n * draws for n in (1, 2, 3, 4, 6) if n * draws <= MIXED]
+        few = [n * draws for n in (1, 2, 3, 4, 6) if n * draws <= MOST_MIXED_TERMS]
         factors = [
-            _sum_halfwidth(((_WIDE, n),), confidence_level) / math.sqrt(n) / _WIDE.std
+            _sum_halfwidth(((_WIDE_LAPLACE, n),), confidence_level)
+            / math.sqrt(n)
+            / _WIDE_LAPLACE.std
             for n in few
             if n > 1
         ]
@@ -586,4 +588,4 @@ def smooth_halfwidth(
 
 def is_narrow(distribution: NoiseDistribution) -> bool:
     """Return whether noise is so narrow that the probability of a single integer matters."""
-    return distribution.variance < _NARROW
+    return distribution.variance < _LARGEST_NARROW_VARIANCE

@@ -22,24 +22,24 @@ from counton.strategies.strategy import Reader, last_served_step
 #: Number of steps whose noise is computed together at first.
 _FIRST_STEPS_AHEAD = 2**6
 #: At least this part of all earlier steps is computed ahead, if a step uses draws of all of them.
-_LEAST_PART_AHEAD = 8
+_STEPS_PER_STEP_AHEAD = 8
 #: Largest number of numbers (steps times cells) computed ahead, if a step uses no earlier draws.
-_MOST_AHEAD_IF_LOCAL = 2**16
+_MOST_NUMBERS_AHEAD_IF_LOCAL = 2**16
 #: The same (128 MB), if a step's noise uses draws of all earlier steps.
-_MOST_AHEAD = 2**24
+_MOST_NUMBERS_AHEAD = 2**24
 #: Largest number of cells of a step that are computed together.
-_CELLS_TOGETHER = 2**20
+_CELLS_AT_ONCE = 2**20
 #: Number of draws at a time, for steps whose noise uses draws of all earlier steps.
-_DRAWS_TOGETHER = 2**22
+_DRAWS_AT_ONCE = 2**22
 #: Number of steps that are stored together, if so many numbers fit.
-_STORED_STEPS = 2**9
+_STEPS_PER_STORED_ROW = 2**9
 #: Largest number of numbers in a stored row of several steps.
-_MOST_IN_STORED_ROW = 2**16
+_MOST_NUMBERS_IN_STORED_ROW = 2**16
 #: Smallest number of draws from which noise is worth storing.
 _FEWEST_DRAWS_TO_STORE = 2**10
 #: Noise is stored in as many bytes as hold this many standard deviations. Noise beyond has a
 #: probability below 2^-91, because the distribution of each number is log-concave.
-_DEVIATIONS = 2**6
+_STORED_STDS = 2**6
 
 
 class EncryptedNoise(NamedTuple):
@@ -109,13 +109,13 @@ class NoiseCache:
         if self._versions > 1:
             return False
         apart = self._alone and (self._strategy.facts.local or self.store is not None)
-        return self._size > (_CELLS_TOGETHER if apart else _MOST_AHEAD)
+        return self._size > (_CELLS_AT_ONCE if apart else _MOST_NUMBERS_AHEAD)
 
     def cells_of(self, step: int) -> Iterator[tuple[slice, Integers]]:
         """Yield the noise of one step as pairs (cells, noise); it is not cached."""
-        kept = min(_STORED_STEPS, max(_MOST_AHEAD // _CELLS_TOGETHER, 1))
-        for first in range(0, self._size, _CELLS_TOGETHER):
-            cells = slice(first, min(first + _CELLS_TOGETHER, self._size))
+        kept = min(_STEPS_PER_STORED_ROW, max(_MOST_NUMBERS_AHEAD // _CELLS_AT_ONCE, 1))
+        for first in range(0, self._size, _CELLS_AT_ONCE):
+            cells = slice(first, min(first + _CELLS_AT_ONCE, self._size))
             noise = self._find(range(step, step + 1), cells)
             if noise is None:
                 window = self._up_to_horizon(step, 1 if self.store is None else kept)
@@ -124,7 +124,11 @@ class NoiseCache:
 
     def parts(self, steps: range) -> Iterator[Integers]:
         """Yield the noise of ``steps`` for some at a time, in arrays that are reused."""
-        if len(steps) > 1 and len(steps) * self._size > _MOST_AHEAD_IF_LOCAL and self._reader.local:
+        if (
+            len(steps) > 1
+            and len(steps) * self._size > _MOST_NUMBERS_AHEAD_IF_LOCAL
+            and self._reader.local
+        ):
             for part in self._reader.parts(steps):
                 self._before = part  # a large batch, not worth keeping
                 yield part
@@ -149,12 +153,12 @@ class NoiseCache:
         if self.store is not None or not self._reader.local:
             # The window costs as much as all before it: make it as long as memory allows. It ends
             # at a power of two, because Fourier transforms have such lengths.
-            least = _FIRST_STEPS_AHEAD if self.store is None else _STORED_STEPS
-            first_too_near = steps.start + steps.start // _LEAST_PART_AHEAD
+            least = _FIRST_STEPS_AHEAD if self.store is None else _STEPS_PER_STORED_ROW
+            first_too_near = steps.start + steps.start // _STEPS_PER_STEP_AHEAD
             more = (1 << first_too_near.bit_length()) + 1 - steps.start
-            more = min(max(more, least), max(_MOST_AHEAD // self._size, 1))
+            more = min(max(more, least), max(_MOST_NUMBERS_AHEAD // self._size, 1))
         else:
-            self._ahead = min(2 * self._ahead, max(_MOST_AHEAD_IF_LOCAL // self._size, 1))
+            self._ahead = min(2 * self._ahead, max(_MOST_NUMBERS_AHEAD_IF_LOCAL // self._size, 1))
             more = self._ahead
         return self._compute(self._up_to_horizon(steps.start, max(len(steps), more)), cells)
 
@@ -173,7 +177,7 @@ class NoiseCache:
             noise = self._reader.noise(window).reshape(len(window), count)
         else:
             noise = np.empty((len(window), count), np.int64)
-            width = count if local else max(1, _DRAWS_TOGETHER // window.stop)
+            width = count if local else max(1, _DRAWS_AT_ONCE // window.stop)
             for start in range(0, count, width):
                 some = min(width, count - start)
                 part = self.field.part(cells.start + start, some)
@@ -191,13 +195,13 @@ class NoiseCache:
         compressed noise would show by its length how large it is.
         """
         count = cells.stop - cells.start
-        size = max(1, _MOST_IN_STORED_ROW // count)
+        size = max(1, _MOST_NUMBERS_IN_STORED_ROW // count)
         assert self._largest_std is not None
         rows = []
         for start in range(0, len(window), size):
             kept = noise[start : start + size]
             largest_std = self._largest_std(window[start : start + size])
-            largest = math.ceil(_DEVIATIONS * largest_std)
+            largest = math.ceil(_STORED_STDS * largest_std)
             width = min(8, (largest.bit_length() + 8) // 8)
             message = to_fixed_width(kept, width)
             if message is None:  # it is computed anew
@@ -217,7 +221,9 @@ class NoiseCache:
                 steps, in units of the noise's integers.
         """
         # They do not gain if a step costs no more than its own draws.
-        nodes = max(self._up_to_horizon(step, _STORED_STEPS).stop, self._strategy.facts.drawn_ahead)
+        nodes = max(
+            self._up_to_horizon(step, _STEPS_PER_STORED_ROW).stop, self._strategy.facts.drawn_ahead
+        )
         costly = not (self._alone and self._strategy.facts.local)
         if costly and nodes * self._size >= _FEWEST_DRAWS_TO_STORE:
             self.store = store

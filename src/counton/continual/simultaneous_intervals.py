@@ -28,13 +28,13 @@ from counton.noise import InsecureKeyWarning, InsecureSeededKey, Key
 from counton.privacy import ContributionBound
 
 #: Largest number of simulated cells, of simulated numbers in all, and of those at a time.
-_DRAWN = 20_000
-_MOST_DRAWN = 2**26
-_AT_A_TIME = 2**22
+_SIMULATED_CELLS = 20_000
+_SIMULATED_NUMBERS = 2**26
+_NUMBERS_AT_A_TIME = 2**22
 #: Smallest number of simulated cells from which the quantile is computed.
-_FEWEST = 1_000
+_FEWEST_SIMULATED_CELLS = 1_000
 #: Probability that the chosen order statistic lies below the true quantile.
-UNLUCKY = 1e-6
+FAILURE_PROBABILITY = 1e-6
 
 
 def stream_noise(
@@ -66,7 +66,7 @@ def _known_noise(
         warnings.simplefilter("ignore", InsecureKeyWarning)
         key = InsecureSeededKey(seed)
     before = np.zeros((1, cells))
-    chunk = max(1, _AT_A_TIME // max(cells, 1))
+    chunk = max(1, _NUMBERS_AT_A_TIME // max(cells, 1))
     released_windows = design.strategy.facts.release == "windows"
     for noise in stream_noise(design, key, cells, steps, chunk):
         if windows and not released_windows:
@@ -93,8 +93,8 @@ def narrowing_factor(
         windows: whether they are counts of single windows, not totals.
     """
     steps = first + len(widths) - 1
-    cells = min(_DRAWN, _MOST_DRAWN // max(steps, 1))
-    if cells < _FEWEST or not widths.all():
+    cells = min(_SIMULATED_CELLS, _SIMULATED_NUMBERS // max(steps, 1))
+    if cells < _FEWEST_SIMULATED_CELLS or not widths.all():
         return 1.0
     largest = np.zeros(cells)
     done = 0
@@ -133,7 +133,7 @@ def order_above_quantile(cells: int, quantile_level: float) -> int | None:
     # The order statistic of rank k is below the quantile if k or more draws are: a binomial tail.
     from scipy.stats import binom
 
-    rank = int(binom.isf(UNLUCKY, cells, quantile_level)) + 1
+    rank = int(binom.isf(FAILURE_PROBABILITY, cells, quantile_level)) + 1
     return rank if rank <= cells else None
 
 
@@ -204,9 +204,9 @@ def joint_factor(
     if any(stream.design.noise_id is None for stream in streams):
         return 1.0  # without identities two streams may share their noise, or not
     sizes = [len(stream.cells) * int(stream.ends.max(initial=0)) for stream in streams]
-    draws = min(_DRAWN, _MOST_DRAWN // max(sum(sizes), 1))
+    draws = min(_SIMULATED_CELLS, _SIMULATED_NUMBERS // max(sum(sizes), 1))
     some = halves > 0
-    if draws < _FEWEST or not some.any():
+    if draws < _FEWEST_SIMULATED_CELLS or not some.any():
         return 1.0
     errors = np.zeros((len(formulas), draws))
     for index, stream in enumerate(streams):

@@ -44,7 +44,7 @@ def strategy_in_words(strategy: StreamStrategy, noun: str = "step") -> str:
 
 
 #: Number of first steps that are compared: a strategy whose steps share noise shares it among them.
-_COMPARED = 64
+_COMPARED_STEPS = 64
 
 
 def shares_noise(strategy: StreamStrategy) -> bool:
@@ -63,7 +63,7 @@ def shares_noise(strategy: StreamStrategy) -> bool:
     if strategy.horizon is None:
         return True
     nodes_before = set[tuple[int, int]]()
-    for step in range(1, min(strategy.horizon, _COMPARED) + 1):
+    for step in range(1, min(strategy.horizon, _COMPARED_STEPS) + 1):
         nodes = {(node.level, node.index) for node in strategy.column(step)}
         if nodes & nodes_before:
             return True

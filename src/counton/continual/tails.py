@@ -18,20 +18,20 @@ from counton.base.errors import InvalidInputError
 
 #: From this variance on, a sum of discrete Gaussians is a discrete Gaussian, up to
 #: 2 e^(-4 pi^2) < 2e-17 for each term.
-SMOOTH = Fraction(4)
+LEAST_SMOOTH_VARIANCE = Fraction(4)
 
 #: From this standard deviation on, probabilities of a discrete Gaussian are integrated, not summed.
-_INTEGRATED = 4096.0
+_LEAST_INTEGRATED_STD = 4096.0
 
 #: Largest number of terms for which the tail of a sum of Laplace noise is computed as a mixture.
-MIXED = 256
+MOST_MIXED_TERMS = 256
 
 #: Largest number of frequencies with which the distribution of a sum is computed.
-_FREQUENCIES = 2**16
+_MOST_FREQUENCIES = 2**16
 
 #: Up to this standard deviation, sums of different distributions are exact; wider sums are rounded
 #: to a coarser grid.
-_TRANSFORMED = 8192.0
+_LARGEST_EXACT_STD = 8192.0
 
 
 def sum_tail(counts: Mapping[NoiseDistribution, int]) -> Callable[[int], float]:
@@ -50,12 +50,12 @@ def sum_tail(counts: Mapping[NoiseDistribution, int]) -> Callable[[int], float]:
     std = math.sqrt(sum(count * distribution.variance for distribution, count in counts.items()))
     parameters = {x.sigma_squared: n for x, n in counts.items() if isinstance(x, DiscreteGaussian)}
     if len(parameters) == len(counts):
-        if min(parameters) >= SMOOTH:
+        if min(parameters) >= LEAST_SMOOTH_VARIANCE:
             return _gaussian_tail(float(sum(n * s for s, n in parameters.items())))
-        if std <= _INTEGRATED:
+        if std <= _LEAST_INTEGRATED_STD:
             return _transformed_tail(counts, std)
         # A narrow distribution lies closer to 0 than one of variance 4.
-        total = sum(n * max(s, SMOOTH) for s, n in parameters.items())
+        total = sum(n * max(s, LEAST_SMOOTH_VARIANCE) for s, n in parameters.items())
         return _inverted_tail(counts, std) or _gaussian_tail(float(total))
     scales = {
         distribution.scale: n
@@ -67,9 +67,9 @@ def sum_tail(counts: Mapping[NoiseDistribution, int]) -> Callable[[int], float]:
             "the interval of a sum of Laplace and Gaussian noise is not known here: use one kind "
             "of noise"
         )
-    if len(scales) == 1 and (many := max(scales.values())) <= MIXED:
+    if len(scales) == 1 and (many := max(scales.values())) <= MOST_MIXED_TERMS:
         return laplace_tail(DiscreteLaplace(next(iter(scales))), many)
-    if std <= _TRANSFORMED and len(scales) > 1:
+    if std <= _LARGEST_EXACT_STD and len(scales) > 1:
         return _transformed_tail(counts, std)
     return _inverted_tail(counts, std) or _coarse_tail(scales, std)
 
@@ -135,7 +135,7 @@ def _inverted_tail(
     # Over a period of L integers, with L so long that nothing lies beyond half of it, P(|N| <= c) =
     # sum over k of phi(2 pi k / L) sin((2c+1) pi k / L) / sin(pi k / L) / L.
     length = math.ceil(64 * std + 64) | 1  # odd: all frequencies but 0 come in pairs
-    most = min(_FREQUENCIES, length // 2) + 1
+    most = min(_MOST_FREQUENCIES, length // 2) + 1
     # The transform falls from 1; find where float64 no longer notices it.
     reached = 1
     while (
@@ -166,7 +166,7 @@ def log_transform(
             rate = 1 / float(distribution.scale)
             weight = 4 * math.exp(-rate) / math.expm1(-rate) ** 2
             total -= count * np.log1p(weight * np.sin(angles / 2) ** 2)
-        elif distribution.sigma_squared >= SMOOTH:
+        elif distribution.sigma_squared >= LEAST_SMOOTH_VARIANCE:
             near = np.remainder(angles + math.pi, 2 * math.pi) - math.pi
             near = np.where(angles > math.pi, near, angles)
             total -= count * near**2 * (float(distribution.sigma_squared) / 2)
@@ -185,7 +185,7 @@ def _coarse_tail(scales: Mapping[Fraction, int], std: float) -> Callable[[int], 
     # n terms, a grid of g integers: a discrete Laplace variable is the difference of two geometric
     # ones. Rounded down to the grid these are geometric again, with a scale divided by g, and lose
     # less than g each. So the difference moves by at most g - 1.
-    grid = 1 << math.ceil(math.log2(std / _TRANSFORMED))
+    grid = 1 << math.ceil(math.log2(std / _LARGEST_EXACT_STD))
     coarse = sum_tail({DiscreteLaplace(scale / grid): n for scale, n in scales.items()})
     moved = sum(scales.values()) * (grid - 1)
     # |N| > c needs grid |N'| > c - moved.
@@ -200,7 +200,7 @@ def _gaussian_tail(sigma_squared: float) -> Callable[[int], float]:
     # A sum of n discrete Gaussians of parameter s is one of parameter n s up to factors 1 +- 2
     # exp(-pi^2 s) (Poisson summation). Beyond that std, the sum is the midpoint rule's integral.
     sigma = math.sqrt(sigma_squared)
-    if sigma <= _INTEGRATED:
+    if sigma <= _LEAST_INTEGRATED_STD:
         x = np.arange(math.ceil(9 * sigma))
         mass = np.exp(-(x**2) / (2 * sigma_squared))
         mass[1:] *= 2

@@ -40,9 +40,9 @@ from counton.windowing.windows import is_moment
 #: Number of rows that are added up at a time if they are also kept in memory.
 ROWS_AT_A_TIME = 2**18
 #: With more groups than this, no table of groups is kept in memory while rows are read.
-MANY_GROUPS = 2**22
+MOST_TABLED_GROUPS = 2**22
 #: With more windows of less than a day times groups than this, most of them have few rows.
-MANY_CELLS = 2**22
+MOST_DENSE_CELLS = 2**22
 
 
 class SumCode(NamedTuple):
@@ -739,7 +739,7 @@ def _choose_summation(
         holds_rows: True if all rows are also held, so that those that count can be chosen.
     """
     groups = len(domain or ())
-    has_many_groups = groups > MANY_GROUPS
+    has_many_groups = groups > MOST_TABLED_GROUPS
     if is_assigned:
         return _Summation.BY_GROUP_NAME if has_many_groups else _Summation.IN_MEMORY
     if isinstance(source, RemoteRows):
@@ -753,7 +753,7 @@ def _choose_summation(
     only_labels = kinds == {"label"}
     windows = mapping.windows
     groups_have_many_rows = (
-        only_labels or windows.whole_days or windows.steps * groups <= MANY_CELLS
+        only_labels or windows.whole_days or windows.steps * groups <= MOST_DENSE_CELLS
     )
     names_are_few = groups_have_many_rows and mapping.unlisted_groups != "drop"
     if not has_many_groups and not names_are_few:

@@ -30,24 +30,24 @@ from counton.windowing.groups import GroupNames
 from counton.windowing.lazy_polars import polars as pl
 
 #: Problems of rows with a missing value.
-_LACKING = (
+_PROBLEMS_OF_MISSING_VALUES = (
     *(Problem.NO_TIME, Problem.NO_GROUP, Problem.NO_VALUE),
     *(Problem.NO_USER, Problem.NO_ID),
 )
 #: Problems of a row's values.
-_OF_VALUES = (Problem.NO_VALUE, Problem.NOT_FINITE, Problem.NO_COUNT)
+_PROBLEMS_OF_VALUES = (Problem.NO_VALUE, Problem.NOT_FINITE, Problem.NO_COUNT)
 
 #: Number of undeclared groups that a message names.
-_SHOWN = 5
+_SHOWN_GROUPS = 5
 #: Number of the commonest names of undeclared groups that the operator is told.
-_NAMED = 3
+_NAMED_GROUPS = 3
 #: Number of rows of undeclared groups to look at.
-_FEW = 1000
+_INSPECTED_ROWS = 1000
 #: Distance between the row numbers of one file and of the next.
-_APART = 2**40
+_NUMBERS_PER_FILE = 2**40
 #: Up to so many rows are set aside, even if they are more than half of all rows. So a row or two of
 #: a small input do not decide whether there is a release.
-_FEW_SET_ASIDE = 10
+_MOST_FREE_BAD_ROWS = 10
 
 #: Matches a number with a decimal comma.
 _DECIMAL_COMMA = re.compile(r"\s*[+-]?\d+,\d+\s*")
@@ -148,7 +148,7 @@ def set_bad_rows_aside(
     """
     policies = mapping.policies
     columns = mapping.columns.names
-    lacking = has_one_of(_LACKING)
+    lacking = has_one_of(_PROBLEMS_OF_MISSING_VALUES)
     skipped = 0
     rows_set_aside = list[tuple[object, ...]]()
     for input_part in source.parts:
@@ -171,7 +171,7 @@ def set_bad_rows_aside(
     if policies.quarantine is not None:
         set_aside(policies.quarantine, columns, rows_set_aside)
     number = len(rows_set_aside)
-    if not policies.is_most_stated and number > _FEW_SET_ASIDE and 2 * number > rows_read:
+    if not policies.is_most_stated and number > _MOST_FREE_BAD_ROWS and 2 * number > rows_read:
         reason = _reason(source, mapping, rows_of_all, of_commonest=True)
         raise InvalidInputError(
             f"{with_capital(reason)}. {number:,} of {rows_read:,} rows of {source.name} "
@@ -232,13 +232,13 @@ def set_bad_rows_aside_elsewhere(
 ) -> tuple[int, int]:
     """Do the same for a remote source; ``problems`` has the ``rows`` of each ``problem``."""
     policies = mapping.policies
-    lacking = pl.col("problem").is_in([int(problem) for problem in _LACKING])
+    lacking = pl.col("problem").is_in([int(problem) for problem in _PROBLEMS_OF_MISSING_VALUES])
     skipped = 0
     condition = has_problem()
     if policies.missing == "drop":
         skipped = int(problems.filter(lacking)["rows"].sum())
         problems = problems.filter(~lacking)
-        condition &= ~has_one_of(_LACKING)
+        condition &= ~has_one_of(_PROBLEMS_OF_MISSING_VALUES)
     number = int(problems["rows"].sum())
     if not number:
         if policies.quarantine is not None:
@@ -314,7 +314,7 @@ def _reason(
         Problem.NO_USER: columns.user,
         Problem.NO_ID: columns.id,
     }.get(problem, columns.time)
-    if problem in _OF_VALUES:
+    if problem in _PROBLEMS_OF_VALUES:
         name = _wrong_column(input_part, mapping, row, problem)
     assert name is not None
     text = texts_of(input_part, (name,)).slice(row - 1, 1).collect()[name].to_list()[0]
@@ -375,7 +375,7 @@ def _bad_rows_by_problem(source: Source, mapping: RowMapping) -> dict[Problem, _
     for input_part in source.parts:
         bad = _bad(input_part, mapping)
         if mapping.policies.missing == "drop":
-            bad = bad.filter(~has_one_of(_LACKING))
+            bad = bad.filter(~has_one_of(_PROBLEMS_OF_MISSING_VALUES))
         kinds = bad.group_by("window").agg(pl.len(), pl.col("row").min())
         first_rows = kinds.sort("row").collect(engine="streaming")
         for window, number, row in first_rows.rows():
@@ -456,7 +456,7 @@ def unknown_groups(source: Source, mapping: RowMapping, domain: Sequence[str]) -
         first_of_group = in_unlisted_group
         if mapping.columns.group is not None:
             first_of_group &= pl.col("group").is_first_distinct()
-        rows = _some(source, mapping, first_of_group, _FEW)
+        rows = _some(source, mapping, first_of_group, _INSPECTED_ROWS)
         if not rows.height:
             rows = _some(source, mapping, has_unlisted_label, 1)
         source = _fetch(source, rows)
@@ -466,7 +466,7 @@ def unknown_groups(source: Source, mapping: RowMapping, domain: Sequence[str]) -
     else:
         rows_of_labels = _number_rows(source, mapping).filter(has_unlisted_label)
         unlisted = _unlisted_labels(source, rows_of_labels, mapping)
-    part_index, row = divmod(unlisted.first_row, _APART)
+    part_index, row = divmod(unlisted.first_row, _NUMBERS_PER_FILE)
     input_part = source.parts[part_index]
     part_note = f" of {input_part.name}" if len(source.parts) > 1 else ""
     first_in = f" (first in row {row:,}{part_note})" if input_part.numbered else ""
@@ -491,10 +491,15 @@ def _unlisted_groups(
     """
     first_rows = collect(source, rows.group_by("group").agg(pl.col("row").min())).sort("group")
     unlisted_names = first_rows["group"].to_list()
-    more = f" and {len(unlisted_names) - _SHOWN:,} more" if len(unlisted_names) > _SHOWN else ""
+    more = (
+        f" and {len(unlisted_names) - _SHOWN_GROUPS:,} more"
+        if len(unlisted_names) > _SHOWN_GROUPS
+        else ""
+    )
     return _UnlistedNames(
         subject=f"groups in column {mapping.columns.group!r}",
-        names=", ".join(shown_beside(name, domain) for name in unlisted_names[:_SHOWN]) + more,
+        names=", ".join(shown_beside(name, domain) for name in unlisted_names[:_SHOWN_GROUPS])
+        + more,
         first_row=int(first_rows["row"].min()),  # type: ignore[arg-type]
     )
 
@@ -510,7 +515,7 @@ def _unlisted_labels(source: Source, rows: pl.LazyFrame, mapping: RowMapping) ->
     value_columns = zip(mapping.columns.parts, parts_of_columns(mapping), strict=True)
     columns = [name for name, value_column in value_columns if value_column.kind == "label"]
     first_row = int(collect(source, rows.select(pl.col("row").min())).item())
-    part_index, row = divmod(first_row, _APART)
+    part_index, row = divmod(first_row, _NUMBERS_PER_FILE)
     labels = source.parts[part_index].scan(columns, columns).slice(row - 1, 1).collect()
     return _UnlistedNames(
         subject=f"rows of {', '.join(map(repr, columns))}",
@@ -548,8 +553,8 @@ class UnlistedRows(NamedTuple):
 def count_unlisted_rows(source: Source, mapping: RowMapping) -> UnlistedRows:
     """Count the rows of undeclared groups, and those without a group.
 
-    It is exact: for the operator alone. Of a remote source only `_FEW` rows of each kind are
-    fetched.
+    It is exact: for the operator alone. Of a remote source only `_INSPECTED_ROWS` rows of each kind
+    are fetched.
     """
     column = mapping.columns.group
     assert column is not None
@@ -560,7 +565,7 @@ def count_unlisted_rows(source: Source, mapping: RowMapping) -> UnlistedRows:
     if isinstance(source, RemoteRows):
         plain_mapping = mapping._replace(other=None, unlisted_groups="drop")
         examples = [
-            _some(source, plain_mapping, condition & ~has_problem(), _FEW)
+            _some(source, plain_mapping, condition & ~has_problem(), _INSPECTED_ROWS)
             for condition in (unlisted, nameless)
         ]
         together = pl.concat(examples)
@@ -579,12 +584,12 @@ def count_unlisted_rows(source: Source, mapping: RowMapping) -> UnlistedRows:
     return UnlistedRows(
         named=rows,
         without_group=collect(source, all_texts.filter(nameless).select(pl.len())).item(),
-        names=[(entry["group"], entry["rows"]) for entry in common[:_NAMED]],
+        names=[(entry["group"], entry["rows"]) for entry in common[:_NAMED_GROUPS]],
     )
 
 
 def _number_rows(source: Source, mapping: RowMapping) -> pl.LazyFrame:
-    """Number the rows of all parts: row n from 1 of part k from 0 gets n + k * `_APART`.
+    """Number the rows of all parts: row n from 1 of part k from 0 gets n + k * `_NUMBERS_PER_FILE`.
 
     Other columns are those of `assign_rows`, without time, user and id.
     """
@@ -593,7 +598,7 @@ def _number_rows(source: Source, mapping: RowMapping) -> pl.LazyFrame:
             assign_part(input_part, mapping)
             .drop("us", "user", "id", strict=False)
             .with_row_index("row", offset=1)
-            .with_columns(pl.col("row").cast(pl.Int64) + place * _APART)
+            .with_columns(pl.col("row").cast(pl.Int64) + place * _NUMBERS_PER_FILE)
             for place, input_part in enumerate(source.parts)
         ]
     )

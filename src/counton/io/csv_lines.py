@@ -29,13 +29,13 @@ from counton.io.text_lines import (
 from counton.windowing.lazy_polars import polars as pl
 
 #: Number of bytes that are checked at a time, few enough for a processor's cache.
-_PART: Final = 2**18
+_BYTES_PER_CHECK: Final = 2**18
 #: Number of bytes that are read at a time to find the header.
-_HEAD: Final = 2**14
-_REPLACED: Final = "\ufffd"
+_HEADER_BYTES: Final = 2**14
+_REPLACEMENT_CHARACTER: Final = "\ufffd"
 _QUOTE, _LF = b'"\n'
 #: A field in quotation marks.
-_QUOTED = re.compile(rb'"[^"\n]*+(?:""[^"\n]*+)*+"')
+_QUOTED_FIELD = re.compile(rb'"[^"\n]*+(?:""[^"\n]*+)*+"')
 
 
 class _BadLineError(Exception):
@@ -53,7 +53,7 @@ def fields_of(line: bytes, form: CsvForm) -> list[bytes]:
     begin = 0
     while True:
         if line.startswith(b'"', begin):
-            match = _QUOTED.match(line, begin)
+            match = _QUOTED_FIELD.match(line, begin)
             if match is None:
                 raise _BadLineError(_OPEN)
             end = match.end()
@@ -97,7 +97,9 @@ def _count_records_if_regular(block: bytes, width: int, form: CsvForm) -> int | 
     begin = 0
     records = 0
     while begin < len(block):
-        end = block.rfind(b"\n", begin, begin + _PART) + 1 or block.index(b"\n", begin) + 1
+        end = (
+            block.rfind(b"\n", begin, begin + _BYTES_PER_CHECK) + 1 or block.index(b"\n", begin) + 1
+        )
         records_of_part = _count_records_of_part(block[begin:end], width, form)
         if records_of_part is None:
             return None
@@ -284,7 +286,9 @@ def _line_by_line(block: bytes, first: int, width: int, form: CsvForm, parse: An
         good.append(line)
     frame = parse(b"".join(line + b"\n" for line in good), len(good))
     if lossy:  # the bytes may be in a column that nobody reads
-        shown = pl.any_horizontal(pl.all().str.contains(_REPLACED, literal=True).fill_null(False))
+        shown = pl.any_horizontal(
+            pl.all().str.contains(_REPLACEMENT_CHARACTER, literal=True).fill_null(False)
+        )
         odd = frame.select(shown).to_series()
         for row, fault in lossy.items():
             if odd[cast(int, places[row])]:
@@ -304,7 +308,7 @@ def header_of(stream: IO[bytes], form: CsvForm) -> list[str]:
     >>> header_of(io.BytesIO(b'at,"a, b",at\\n'), CsvForm())
     ['at', 'a, b', 'at_duplicated_0']
     """
-    block = next(blocks(stream, _HEAD), None)
+    block = next(blocks(stream, _HEADER_BYTES), None)
     if block is None:
         return []
     line = block[: block.index(b"\n")]

@@ -50,10 +50,10 @@ from counton.io.sources import FetchedColumns, Source, no_column
 from counton.io.timestamps import EPOCH_FORMATS
 
 #: Most rows that are in memory as Python objects at a time.
-_AT_ONCE: Final = 100_000
+_ROWS_AT_ONCE: Final = 100_000
 #: Values of SQLite below and above all numbers and texts; and texts before and after all times.
-_STORED: Final[tuple[EdgeValue, EdgeValue]] = (-math.inf, b"\xff")
-_WRITTEN: Final[tuple[EdgeValue, EdgeValue]] = ("0001-01-01", "9999-12-31")
+_EDGES_OF_VALUES: Final[tuple[EdgeValue, EdgeValue]] = (-math.inf, b"\xff")
+_EDGES_OF_TIMES: Final[tuple[EdgeValue, EdgeValue]] = ("0001-01-01", "9999-12-31")
 #: Storage classes of numbers in SQLite.
 _NUMBERS: Final = frozenset(("integer", "real"))
 #: Types of PostgreSQL for texts, times and numbers.
@@ -245,11 +245,11 @@ class SqliteRows(QueryRows):
 
     @override
     def _bind_all(self) -> dict[str, EdgeValue]:
-        for bounds in (_STORED, _WRITTEN):
+        for bounds in (_EDGES_OF_VALUES, _EDGES_OF_TIMES):
             parameters = self._between(bounds)
             if any(self._rows(f"{self._select('1')} LIMIT 1", parameters)[1]):
                 return parameters
-        return self._between(_STORED)
+        return self._between(_EDGES_OF_VALUES)
 
     def _between(self, bounds: tuple[EdgeValue, EdgeValue]) -> dict[str, EdgeValue]:
         """Return the query's parameters by which it selects rows between two bounds."""
@@ -274,7 +274,7 @@ class SqliteRows(QueryRows):
         self._refuse_times_elsewhere(edges, wide, form, times)
         if times.is_empty() and edges.holds_all_rows:
             # A row that lies there by its time is then compared with something else.
-            times = self._times(edges, self._between(_STORED)).texts
+            times = self._times(edges, self._between(_EDGES_OF_VALUES)).texts
         self._around = edges.read(times)
         self._wide_parameters = wide.values(form)
         return edges.values(form)
@@ -388,7 +388,7 @@ class SqliteRows(QueryRows):
 
     def _some(self, cursor: sqlite3.Cursor) -> list[object]:
         try:
-            rows = cursor.fetchmany(_AT_ONCE)
+            rows = cursor.fetchmany(_ROWS_AT_ONCE)
             version = self._data_version()
         except sqlite3.Error as error:
             raise self._refusal(error) from error
@@ -476,7 +476,7 @@ class PostgreSQLRows(QueryRows):
     def _bind_all(self) -> dict[str, EdgeValue]:
         parameters = dict[str, EdgeValue]()
         for number, (name, type_name) in enumerate(zip(self._order, self._types, strict=True), 1):
-            lowest, highest = _EXTREMES.get(type_name, _WRITTEN)
+            lowest, highest = _EXTREMES.get(type_name, _EDGES_OF_TIMES)
             parameters[f"edge{number}"] = lowest if name == "since" else highest
         return parameters
 
@@ -584,7 +584,7 @@ class PostgreSQLRows(QueryRows):
             column.name for column in cursor.description or () if column.type_code == _NUMERIC
         ]
         self._numeric = self._numeric or frozenset(numeric)
-        return names, iter(lambda: cursor.fetchmany(_AT_ONCE), [])
+        return names, iter(lambda: cursor.fetchmany(_ROWS_AT_ONCE), [])
 
     @override
     def count(self, column: str, cell: pl.Expr) -> pl.Expr:

@@ -43,9 +43,9 @@ _MOST_BYTES = 9 * 10**8
 _MOST_GROUPS = 2 * 10**8
 
 #: Number of characters of a text of names that are read at a time.
-_TEXT = 2**24
+_CHARACTERS_PER_READ = 2**24
 #: Largest size in bytes of a text that is read without polars: to import it takes longer.
-_LITTLE = 2**16
+_MOST_BYTES_WITHOUT_POLARS = 2**16
 
 
 def read_domain(
@@ -275,7 +275,7 @@ def text_lines(source: str | os.PathLike[str]) -> GroupNames:
         )
     refuse_sqlite(str(path))
     try:
-        if path.stat().st_size <= _LITTLE:
+        if path.stat().st_size <= _MOST_BYTES_WITHOUT_POLARS:
             lines = path.read_text(encoding="utf-8-sig").split("\n")
             return GroupNames([line.strip() for line in lines if line.strip()])
         return _lines_of_long_text(path)
@@ -291,7 +291,7 @@ def _lines_of_long_text(path: Path) -> GroupNames:
     with path.open(encoding="utf-8-sig") as file:
         parts = [
             pl.Series([text]).str.split("\n").explode().str.strip_chars(space)
-            for text in iter(lambda: file.read(_TEXT) + file.readline(), "")
+            for text in iter(lambda: file.read(_CHARACTERS_PER_READ) + file.readline(), "")
         ]
     names = pl.concat([pl.Series(dtype=pl.String), *parts])
     return GroupNames(names.filter(names != ""))

@@ -103,7 +103,7 @@ _REMEDIES = {
 
 Missing = Literal["fail", "drop"]
 #: Default for the largest number of rows set aside. More suggest a wrong option or file.
-MOST: Final = 1000
+DEFAULT_MOST_BAD_ROWS: Final = 1000
 
 
 class Policies(NamedTuple):
@@ -121,7 +121,7 @@ class Policies(NamedTuple):
     """
 
     quarantine: Path | None = None
-    most: int = MOST
+    most: int = DEFAULT_MOST_BAD_ROWS
     missing: Missing = "fail"
     is_most_stated: bool = False
 

@@ -57,10 +57,10 @@ CSV = CsvForm()
 _GZIP = b"\x1f\x8b"
 _ZSTD = re.compile(rb"\x28\xb5\x2f\xfd|[\x50-\x5f]\x2a\x4d\x18")
 
-_LOOKED_AT = 4096
+_INSPECTED_BYTES = 4096
 
 #: Number of first JSON lines from which names of columns are collected.
-_JSON_ROWS = 10_000
+_INSPECTED_JSON_LINES = 10_000
 
 
 def refuse_sqlite(path: str) -> None:
@@ -239,7 +239,7 @@ class EventFile(InputPart):
     def _refuse_utf_16(self) -> None:
         """Refuse a text by its first line; JSON lines only by a mark, since each row decides."""
         with self._content() as stream:
-            beginning = stream.read(_LOOKED_AT)
+            beginning = stream.read(_INSPECTED_BYTES)
         other = content_of(beginning) if self.kind == "csv" else None
         if other is not None:
             raise InvalidInputError(f"{self.name} {other}")
@@ -256,7 +256,7 @@ class EventFile(InputPart):
     def _keys(self) -> list[str]:
         """Keys in the first lines of JSON; a line that is no object adds none."""
         names = dict[str, None]()
-        for keys in islice(self._keys_of_lines(), _JSON_ROWS):
+        for keys in islice(self._keys_of_lines(), _INSPECTED_JSON_LINES):
             names |= keys
         return list(names)
 
@@ -336,7 +336,7 @@ class EventFile(InputPart):
         content = self._bytes
         try:
             with open(self.path, "rb") if content is None else io.BytesIO(content) as file:
-                first = file.read(_LOOKED_AT)
+                first = file.read(_INSPECTED_BYTES)
                 file.seek(0)
                 stream: IO[bytes] = file
                 if first.startswith(_GZIP):

@@ -256,16 +256,16 @@ def left_in_folders(events: object, file_format: str | None = None) -> str | Non
                 unread.append(f"{entry.path!r}")
     if not unread:
         return None
-    more = f" and {len(unread) - _SHOWN:,} more" if len(unread) > _SHOWN else ""
+    more = f" and {len(unread) - _SHOWN_FILES:,} more" if len(unread) > _SHOWN_FILES else ""
     return (
-        f"not read: {', '.join(unread[:_SHOWN])}{more}; a folder gives its own files that end in "
-        f"{', '.join(SUFFIXES)}, also .gz and .zst: name others, or give a pattern such as "
+        f"not read: {', '.join(unread[:_SHOWN_FILES])}{more}; a folder gives its own files that "
+        f"end in {', '.join(SUFFIXES)}, also .gz and .zst: name others, or give a pattern such as "
         f"{os.path.join(folders[0], '**', '*.csv')!r}"
     )
 
 
 #: Number of files to name that are not read.
-_SHOWN = 3
+_SHOWN_FILES = 3
 
 
 def _find_files(entry: object, file_format: str | None) -> list[str]:

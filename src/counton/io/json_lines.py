@@ -270,20 +270,20 @@ def select_keys(line: str, keys: Sequence[str]) -> str | None:
 
 
 #: Matches a number that may be too large for a float.
-_LARGE = re.compile(r"-?\d+(?:\.\d+)?(?:[eE]\+?\d+)?")
+_JSON_NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:[eE]\+?\d+)?")
 #: Number of digits that an integer of 128 bits always holds.
-_DIGITS: Final = 38
+_INTEGER_DIGITS: Final = 38
 
 
 def is_beyond_floats(number: str) -> bool:
     """Return True for a JSON number that is too large for a float."""
-    return _LARGE.fullmatch(number) is not None and math.isinf(float(number))
+    return _JSON_NUMBER.fullmatch(number) is not None and math.isinf(float(number))
 
 
 def _is_large(value: str) -> bool:
     """Return True for a JSON number that polars does not read."""
     digits = value.removeprefix("-")
-    return (digits.isdecimal() and len(digits) > _DIGITS) or is_beyond_floats(value)
+    return (digits.isdecimal() and len(digits) > _INTEGER_DIGITS) or is_beyond_floats(value)
 
 
 def number_text(number: str) -> str:

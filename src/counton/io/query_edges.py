@@ -593,7 +593,7 @@ def _has_offsets_of(times: pl.DataFrame, timezone: str) -> bool:
 
 
 def _several_forms(edges: QueryEdges, name: str, examples: list[str]) -> InvalidInputError:
-    shown = " and ".join(repr(text) for text in examples[:_SHOWN])
+    shown = " and ".join(repr(text) for text in examples[:_SHOWN_TEXTS])
     return InvalidInputError(
         f"column {edges.column!r} of {name} holds times as {shown}, whose order is not the order "
         "of time. So the database cannot compare them with {since} and {until}. Write all times "
@@ -602,7 +602,7 @@ def _several_forms(edges: QueryEdges, name: str, examples: list[str]) -> Invalid
 
 
 #: Number of texts that a message shows.
-_SHOWN: Final = 2
+_SHOWN_TEXTS: Final = 2
 #: Edges between which all texts lie that begin with a blank or a sign, and those that begin with a
 #: letter. No database takes these edges for numbers.
 BEFORE_DIGITS: Final[tuple[EdgeValue, EdgeValue]] = ("", "/")
@@ -789,7 +789,10 @@ def _rows_between(edges: QueryEdges, rows: pl.DataFrame) -> pl.DataFrame:
         pl.when(text.str.contains("[.eE]"))
         .then(
             pl.coalesce(
-                text.cast(pl.Float64, strict=False).round_sig_figs(_DIGITS).cast(pl.String), text
+                text.cast(pl.Float64, strict=False)
+                .round_sig_figs(_COMPARED_DIGITS)
+                .cast(pl.String),
+                text,
             )
         )
         .otherwise(text)
@@ -800,4 +803,4 @@ def _rows_between(edges: QueryEdges, rows: pl.DataFrame) -> pl.DataFrame:
 
 
 #: Number of digits to which floating-point numbers of two answers must be equal.
-_DIGITS: Final = 9
+_COMPARED_DIGITS: Final = 9

@@ -264,17 +264,20 @@ def _listing(columns: Sequence[str]) -> str:
     if other is not None:
         option = param("separator", "tab" if other == "\t" else f"'{other}'")
         return (
-            f"its only column is {columns[0][:_SHOWN]!r}: say which character separates columns, "
-            f"{option}"
+            f"its only column is {columns[0][:_SHOWN_CHARACTERS]!r}: say which character separates "
+            f"columns, {option}"
         )
-    names = [name if name.isprintable() else repr(name) for name in columns[:_COLUMNS_SHOWN]]
-    shown = ", ".join(name if len(name) <= _SHOWN else f"{name[:_SHOWN]}..." for name in names)
+    names = [name if name.isprintable() else repr(name) for name in columns[:_SHOWN_COLUMNS]]
+    shown = ", ".join(
+        name if len(name) <= _SHOWN_CHARACTERS else f"{name[:_SHOWN_CHARACTERS]}..."
+        for name in names
+    )
     more = len(columns) - len(names)
     return f"its columns are {shown}" + (f" and {more:,} more" if more else "")
 
 
-_COLUMNS_SHOWN = 12
-_SHOWN = 60
+_SHOWN_COLUMNS = 12
+_SHOWN_CHARACTERS = 60
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from counton.windowing.lazy_polars import polars as pl
 from counton.windowing.windows import Windows, is_moment
 
 #: Most pieces of windows times groups, if windows consist of several pieces.
-_MANY_CELLS = 2**22
+_MOST_CELLS_OF_PIECES = 2**22
 
 
 class _Pieces(NamedTuple):
@@ -105,7 +105,7 @@ def assign_counted_rows(
     pieces = _Pieces.of(mapping.windows, StoredTimes.of(plain[0].type_of_time))
     if pieces is None:
         return None
-    if pieces.within > mapping.windows.steps and pieces.within * groups > _MANY_CELLS:
+    if pieces.within > mapping.windows.steps and pieces.within * groups > _MOST_CELLS_OF_PIECES:
         return None
     piece = row_number_name(mapping.columns.names)
     number = f"{piece} number"

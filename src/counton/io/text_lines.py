@@ -16,7 +16,7 @@ from counton.base.lazy import require
 from counton.windowing.lazy_polars import polars as pl
 
 #: Number of bytes that are read at a time.
-BLOCK = 2**22
+BYTES_PER_READ = 2**22
 NO_UTF8 = "has bytes that are not UTF-8"
 _LF = ord("\n")
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -54,7 +54,7 @@ def blocks(stream: IO[bytes], size: int | None = None) -> Iterator[bytes]:
     >>> list(blocks(io.BytesIO(b"a\rb\r\n\nc\n\r\n\n"), 4))
     [b'a\n', b'b\n\nc\n']
     """
-    size = size or BLOCK
+    size = size or BYTES_PER_READ
     rest = b""
     first = True
     while block := stream.read(max(size, len(rest))):

@@ -59,9 +59,9 @@ _DAY_US = 86_400_000_000
 
 #: Number of forms of times that are read fast in each batch of rows. Offsets change with the
 #: season.
-_SHAPES = 4
+_MOST_FAST_SHAPES = 4
 #: Number of texts by which is seen whether most are repeated.
-_SAMPLE = 1000
+_SAMPLED_TEXTS = 1000
 
 #: Numbers in place of a time, for the reason why there is none.
 NO_TIME = code_as_time(Problem.NO_TIME)
@@ -124,8 +124,8 @@ def moments(
         )
 
     def read(texts: pl.Series) -> pl.Series:
-        sample = texts.gather_every(len(texts) // _SAMPLE + 1)
-        if len(texts) < _SAMPLE or 4 * sample.n_unique() > len(sample):
+        sample = texts.gather_every(len(texts) // _SAMPLED_TEXTS + 1)
+        if len(texts) < _SAMPLED_TEXTS or 4 * sample.n_unique() > len(sample):
             return _from_text(texts, timezone, ambiguous, time_format)
         # As in a table of days: each text is read once.
         distinct = texts.unique()
@@ -416,7 +416,7 @@ def _from_text(
     timezone: str,
     ambiguous: str,
     time_format: str | None,
-    shapes: int = _SHAPES,
+    shapes: int = _MOST_FAST_SHAPES,
 ) -> pl.Series:
     """Convert texts to microseconds since 1970 (Int64), or to codes of `moments`.
 

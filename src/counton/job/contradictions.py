@@ -31,13 +31,13 @@ if TYPE_CHECKING:
     from counton.windowing.windows import Windows
 
 #: Statistics of a report that count users.
-_OF_USERS = ("distinct", "reach")
+_STATISTICS_OF_USERS = ("distinct", "reach")
 #: Statistics of a report that have groups of their own.
-_OF_OWN_GROUPS = ("top-k", "hierarchy", "contingency", "ranges")
+_STATISTICS_WITH_OWN_GROUPS = ("top-k", "hierarchy", "contingency", "ranges")
 #: Statistics whose cells are the published numbers.
-_ADDITIVE = ("count", "sum", "distinct")
+_ADDITIVE_STATISTICS = ("count", "sum", "distinct")
 #: Statistics of a report whose margin of error is one of values or ranks, not of numbers of rows.
-_MARGIN_WITHOUT_ROWS = ("sum", "average", "moments", "quantiles")
+_STATISTICS_WITH_OTHER_MARGINS = ("sum", "average", "moments", "quantiles")
 #: Values of options for runs alone that mean the same as leaving the option out.
 _USUAL_VALUES: Mapping[str, object] = {
     "separator": ",",
@@ -46,7 +46,7 @@ _USUAL_VALUES: Mapping[str, object] = {
     "max_bad_rows": 1000,
 }
 #: Most characters of a query in a message.
-_SHOWN_QUERY = 40
+_MOST_SHOWN_CHARACTERS = 40
 
 
 def contradictions(job: Job) -> Iterator[str]:
@@ -258,7 +258,9 @@ def _problems_of_user_columns(job: Job) -> Iterator[str]:
         )
     members = job.value_of("statistics") or {}
     counts_users = [
-        name for name, member in members.items() if member.value_of("statistic") in _OF_USERS
+        name
+        for name, member in members.items()
+        if member.value_of("statistic") in _STATISTICS_OF_USERS
     ]
     if counts_users and user is None:
         yield (
@@ -319,9 +321,9 @@ def contradictions_of_source(job: Job, events: object) -> Iterator[str]:
     if not is_database(events):
         if job.query is not None and events is not None and not _names_unread_address(events):
             yield (
-                f"{param('query', query[:_SHOWN_QUERY])} is for a database, and {param('events')} "
-                "name no database. Give sqlite:///FILE or postgresql://USER@HOST/DATABASE, or "
-                f"leave {param('query')} out"
+                f"{param('query', query[:_MOST_SHOWN_CHARACTERS])} is for a database, and "
+                f"{param('events')} name no database. Give sqlite:///FILE or "
+                f"postgresql://USER@HOST/DATABASE, or leave {param('query')} out"
             )
         return
     if isinstance(events, list | tuple) and len(events) > 1:
@@ -353,7 +355,7 @@ def _names_unread_address(events: object) -> bool:
 def _problems_of_query(job: Job) -> Iterator[str]:
     """Yield what is wrong with the moments that a query names, ``{since}`` and ``{until}``."""
     query = "" if job.query is None else str(job.query)
-    shown = param("query", query[:_SHOWN_QUERY])
+    shown = param("query", query[:_MOST_SHOWN_CHARACTERS])
     moments = moments_named(query)
     if not moments:
         return
@@ -390,7 +392,7 @@ def _problems_of_bounds(job: Job) -> Iterator[str]:
             f"{show_option('lower', lower)} is not below {show_option('upper', upper)}; "
             "swap or widen them"
         )
-    counts_user_once = job.has_stated("distinct_users") or job.statistic in _OF_USERS
+    counts_user_once = job.has_stated("distinct_users") or job.statistic in _STATISTICS_OF_USERS
     if counts_user_once and most is not None and most > 1 and not job.has_stated("group_by"):
         yield (
             f"{param('max_contributions', most)} bounds the groups of a user, and there are none; "
@@ -663,9 +665,10 @@ def _member_of(options: Section) -> _Member:
     statistic = options.value_of("statistic")
     ranks = options.value_of("at_least") or (1,)
     return _Member(
-        highest_rank=max(ranks) if statistic in _OF_USERS else 0,
-        has_groups=statistic in _OF_OWN_GROUPS or options.value_of("group_by") is not None,
-        counts_rows=statistic not in _MARGIN_WITHOUT_ROWS,
+        highest_rank=max(ranks) if statistic in _STATISTICS_OF_USERS else 0,
+        has_groups=statistic in _STATISTICS_WITH_OWN_GROUPS
+        or options.value_of("group_by") is not None,
+        counts_rows=statistic not in _STATISTICS_WITH_OTHER_MARGINS,
     )
 
 
@@ -844,7 +847,9 @@ def _problems_of_accuracy(job: Job) -> Iterator[str]:
     if job.margin_of_error is None:
         return
     own_statistic = _own_statistic(job)
-    is_additive = job.statistic in _ADDITIVE if own_statistic is None else own_statistic.additive
+    is_additive = (
+        job.statistic in _ADDITIVE_STATISTICS if own_statistic is None else own_statistic.additive
+    )
     has_last = job.allowed_lateness is None or job.windows is not None or is_additive
     if job.expected_rows is not None and not has_last:
         yield (

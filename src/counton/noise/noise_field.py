@@ -12,7 +12,7 @@ from counton.base.distributions import NoiseDistribution
 from counton.base.errors import NoiseAddressError
 from counton.noise.blocks import COLUMNS_LIMIT, ROWS_LIMIT, BlockSource, Tile
 from counton.noise.encryption import NoiseCipher
-from counton.noise.samplers import SPAN, TileSampler, sampler_for
+from counton.noise.samplers import SAMPLES_PER_SPAN, TileSampler, sampler_for
 
 
 class NoiseField:
@@ -113,7 +113,7 @@ class NoiseField:
         if self.shape:
             tile = Tile(nodes.start, count, self._first, self._size)
             rows = out.reshape(count, -1)
-        for part, place in tile.parts(SPAN):
+        for part, place in tile.parts(SAMPLES_PER_SPAN):
             window = rows[place]
             if window.flags.c_contiguous:
                 sampler.fill(self._source, level, part, window)

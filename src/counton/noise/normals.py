@@ -29,18 +29,18 @@ from counton.noise.blocks import LAST_LANE, ROWS_LIMIT, BlockAddress, BlockSourc
 Singles = NDArray[np.float32]
 
 #: Coordinates of a block.
-BLOCK = 2**16
-_PAIRS = BLOCK // 2
+COORDINATES_PER_BLOCK = 2**16
+_PAIRS_PER_BLOCK = COORDINATES_PER_BLOCK // 2
 _PURPOSE = 9
 #: Largest squared radius of a pair of normals: -2 ln of the least u, which is 2^-65.
 LARGEST_SQUARED_RADIUS = 2 * 65 * math.log(2)
 #: Random words below this get 32 further bits.
-_RARE = 2**8
+_RARE_WORD_LIMIT = 2**8
 #: Bits of sqrt(1/2) as float32: mantissas are taken within [sqrt(1/2), sqrt(2)).
 _ROOT_BITS = 0x3F3504F3
 #: Bits of 2^32 less those of 1, and the mask of an exponent's bits.
-_THIRTY_TWO = 32 << 23
-_EXPONENT = np.int32(-(2**23))
+_EXPONENT_OF_32_BITS = 32 << 23
+_EXPONENT_MASK = np.int32(-(2**23))
 
 # -2 ln m = s (L0 + L1 s^2 + L2 s^4), s = (m - 1) / (m + 1)
 _LOG = tuple(map(np.float32, (-4.000000476837158, -1.3330440521240234, -0.8259548544883728)))
@@ -70,7 +70,7 @@ class _Scratch(threading.local):
     """Scratch arrays for one block of normals; each thread has its own."""
 
     def __init__(self) -> None:
-        self.a, self.b, self.c, self.d, self.u = np.empty((5, _PAIRS), np.float32)
+        self.a, self.b, self.c, self.d, self.u = np.empty((5, _PAIRS_PER_BLOCK), np.float32)
 
 
 _scratch = _Scratch()
@@ -93,10 +93,10 @@ class NormalField:
 
     def blocks(self, first: int, stop: int) -> range:
         """Return the numbers of the blocks of coordinates ``first`` to ``stop - 1``."""
-        return range(first // BLOCK, -(-stop // BLOCK))
+        return range(first // COORDINATES_PER_BLOCK, -(-stop // COORDINATES_PER_BLOCK))
 
     def length(self, block: int) -> int:
-        return min(BLOCK, self.size - block * BLOCK)
+        return min(COORDINATES_PER_BLOCK, self.size - block * COORDINATES_PER_BLOCK)
 
     def read(self, level: int, index: int, first: int = 0, stop: int | None = None) -> Singles:
         """Return the normals of coordinates ``first`` to ``stop - 1`` at (level, index)."""
@@ -109,7 +109,7 @@ class NormalField:
         out = np.empty(stop - first, np.float32)
         for block in self.blocks(first, stop):
             drawn = self.block(level, index, block)
-            begin = block * BLOCK
+            begin = block * COORDINATES_PER_BLOCK
             low = max(first, begin)
             high = min(stop, begin + len(drawn))
             out[low - first : high - first] = drawn[low - begin : high - begin]
@@ -132,12 +132,12 @@ class NormalField:
         pairs = -(-length // 2)
         space = np.empty(2 * pairs, np.float32) if out is None else out[: 2 * pairs]
         address = BlockAddress(_PURPOSE, level)
-        tile = Tile(index, 1, block * BLOCK, 2 * pairs)
+        tile = Tile(index, 1, block * COORDINATES_PER_BLOCK, 2 * pairs)
         words = self._source.words_of_tile(address, tile, "<u4")[0]
         uniform = _scratch.u[:pairs]
         np.copyto(uniform, words[:pairs], casting="unsafe")
-        if words[:pairs].min() < _RARE:
-            rare = np.flatnonzero(words[:pairs] < _RARE)
+        if words[:pairs].min() < _RARE_WORD_LIMIT:
+            rare = np.flatnonzero(words[:pairs] < _RARE_WORD_LIMIT)
             words = words.copy()  # the next call overwrites the scratch space
             columns = (rare + tile.first_column).astype(np.uint64)
             rows = np.full(len(rare), index, np.uint64)
@@ -159,8 +159,8 @@ def _box_muller(uniform: Singles, angle: NDArray[np.int32], low: Singles, high: 
     # u * 2^32 = m 2^e: radius^2 = -2 ln m - 2 (e - 32) ln 2; the mantissa is kept as m 2^32
     bits = uniform.view(np.int32)
     power = b.view(np.int32)
-    np.subtract(bits, _ROOT_BITS + _THIRTY_TWO, out=power)
-    np.bitwise_and(power, _EXPONENT, out=power)
+    np.subtract(bits, _ROOT_BITS + _EXPONENT_OF_32_BITS, out=power)
+    np.bitwise_and(power, _EXPONENT_MASK, out=power)
     np.subtract(bits, power, out=bits)
     np.copyto(c, power, casting="unsafe")
     np.multiply(c, _MINUS_TWO_LN_TWO, out=c)

@@ -390,11 +390,11 @@ class Uniform:
 
 
 # Purposes: the uses of random bits inside one sample.
-_MAIN = 0
-_ACCEPT = 1
-_OFFSET = 2
-_RETRY = 3
-_DIGIT = 16
+_MAIN_PURPOSE = 0
+_ACCEPTANCE_PURPOSE = 1
+_OFFSET_PURPOSE = 2
+_RETRY_PURPOSE = 3
+_DIGIT_PURPOSE = 16
 
 #: With these limits, tables fit into the cache, and at most some 0.5% (Laplace) and 3% (Gaussian)
 #: of the draws need more than sixteen bits.
@@ -403,7 +403,7 @@ _LARGEST_TABLE_SIGMA = 128
 _DIGIT_BITS = 8
 _BLOCKS_PER_SIGMA = 64
 #: Samples handled at once, few enough to stay in the second-level cache between two passes.
-SPAN = 2**16
+SAMPLES_PER_SPAN = 2**16
 
 
 class TileSampler(ABC):
@@ -435,13 +435,13 @@ class LaplaceSampler(TileSampler):
 
     @override
     def fill(self, source: BlockSource, level: int, tile: Tile, out: NDArray[np.int64]) -> None:
-        self._top.draw(source, BlockAddress(_MAIN, level), tile, out)
+        self._top.draw(source, BlockAddress(_MAIN_PURPOSE, level), tile, out)
         if not self._digits:
             return
         low = np.zeros(out.shape, np.int32 if self._bits < 32 else np.int64)
         digit = np.empty_like(low)
         for number, (width, table) in enumerate(self._digits):
-            table.draw(source, BlockAddress(_DIGIT + number, level), tile, digit)
+            table.draw(source, BlockAddress(_DIGIT_PURPOSE + number, level), tile, digit)
             low <<= width
             low |= digit
         below = out >> 63  # all ones if negative: then digits count downwards
@@ -459,7 +459,7 @@ class GaussianTableSampler(TileSampler):
 
     @override
     def fill(self, source: BlockSource, level: int, tile: Tile, out: NDArray[np.int64]) -> None:
-        self._table.draw(source, BlockAddress(_MAIN, level), tile, out)
+        self._table.draw(source, BlockAddress(_MAIN_PURPOSE, level), tile, out)
 
 
 class GaussianBlockSampler(TileSampler):
@@ -498,15 +498,15 @@ class GaussianBlockSampler(TileSampler):
 
     @override
     def fill(self, source: BlockSource, level: int, tile: Tile, out: NDArray[np.int64]) -> None:
-        self._table.draw(source, BlockAddress(_MAIN, level), tile, out)
+        self._table.draw(source, BlockAddress(_MAIN_PURPOSE, level), tile, out)
         sure = self._sure.take(out + self._reach, mode="clip")
-        sixteen = source.words_of_tile(BlockAddress(_ACCEPT, level), tile, "<u2")
+        sixteen = source.words_of_tile(BlockAddress(_ACCEPTANCE_PURPOSE, level), tile, "<u2")
         (doubtful,) = (sixteen >= sure).reshape(-1).nonzero()
         places = np.divmod(doubtful, tile.columns)
         acceptance = sixteen[places].astype(np.uint64)
         blocks = out[places]
         wide = "<u2" if self._bits <= 16 else "<u8"
-        offsets = source.words_of_tile(BlockAddress(_OFFSET, level), tile, wide)
+        offsets = source.words_of_tile(BlockAddress(_OFFSET_PURPOSE, level), tile, wide)
         out <<= self._bits
         out |= (offsets & offsets.dtype.type((1 << self._bits) - 1)).astype(np.int64)
         if len(doubtful):
@@ -532,7 +532,7 @@ class GaussianBlockSampler(TileSampler):
         for attempt in range(LAST_ATTEMPT + 1):
             accepted = self._accept(
                 source,
-                BlockAddress(_ACCEPT, level, attempt),
+                BlockAddress(_ACCEPTANCE_PURPOSE, level, attempt),
                 rows[pending],
                 columns[pending],
                 blocks,
@@ -542,13 +542,13 @@ class GaussianBlockSampler(TileSampler):
             pending = pending[~accepted]
             if not len(pending):
                 return values
-            retry = BlockAddress(_RETRY, level, min(attempt + 1, LAST_ATTEMPT))
+            retry = BlockAddress(_RETRY_PURPOSE, level, min(attempt + 1, LAST_ATTEMPT))
             words = source.refine(retry, rows[pending], columns[pending], lane=0)
             sixteen = words[:, 0] >> np.uint64(48)
             first_bits = (words[:, 0] >> np.uint64(32)) & np.uint64(0xFFFF)
             blocks = self._table.resolve(
                 source,
-                BlockAddress(_MAIN, level, retry.attempt),
+                BlockAddress(_MAIN_PURPOSE, level, retry.attempt),
                 rows[pending],
                 columns[pending],
                 first_bits,

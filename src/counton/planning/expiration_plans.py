@@ -29,7 +29,7 @@ from counton.privacy.concentrated import checked_delta, rho_within
 from counton.strategies import Expiring
 
 #: Smallest default number of steps over which errors are averaged.
-_SHORTEST_AVERAGE = 1000
+_FEWEST_AVERAGED_STEPS = 1000
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
@@ -179,7 +179,11 @@ def plan_expiring(
         limits += f" in epsilon, at delta = {text(probability)}"
         rho = {age: rho_within(Fraction(loss), probability) for age, loss in losses.items()}
         losses = _check_targets(rho)
-    steps = max([*losses, _SHORTEST_AVERAGE]) if steps is None else check_integer("steps", steps, 1)
+    steps = (
+        max([*losses, _FEWEST_AVERAGED_STEPS])
+        if steps is None
+        else check_integer("steps", steps, 1)
+    )
     space = SearchSpace(
         formulas=LAPLACE_FORMULAS if rho is None else GAUSSIAN_FORMULAS,
         per_step=_positive("per_step", per_step),

@@ -22,8 +22,8 @@ from counton.privacy.loss_by_age import Analysis, concentrated_loss, is_wide, lo
 from counton.strategies import Expiring
 
 #: Differences of the growths that are tried: at first, and then around the best of them.
-_COARSE = Fraction(1, 4)
-_FINER = (Fraction(1, 20), Fraction(1, 100))
+_FIRST_GROWTH_STEP = Fraction(1, 4)
+_FINER_GROWTH_STEPS = (Fraction(1, 20), Fraction(1, 100))
 
 
 # ------------------------------------------------------------------------------ kinds of noise
@@ -124,8 +124,8 @@ class SearchSpace:
 
     def growths(self) -> list[Fraction]:
         """Return the growths with which the search begins, ascending."""
-        count = self.largest_growth // _COARSE
-        return [*(n * _COARSE for n in range(count + 1)), self.largest_growth]
+        count = self.largest_growth // _FIRST_GROWTH_STEP
+        return [*(n * _FIRST_GROWTH_STEP for n in range(count + 1)), self.largest_growth]
 
     def delays_up_to(self, most: float, targets: Iterable[int]) -> list[int]:
         """Return the delays to try: some that leave at most ``most`` items out."""
@@ -141,7 +141,7 @@ class SearchSpace:
         """Find the growth and delay of least score, by a coarse and then a finer grid."""
         best = min((score(g, delay), g, delay) for delay in delays for g in self.growths())
         tried = list(delays)
-        for step in _FINER:
+        for step in _FINER_GROWTH_STEPS:
             near = [best[1] + n * step for n in range(-4, 5)]
             index = bisect_left(tried, best[2])
             low = tried[max(index - 1, 0)]

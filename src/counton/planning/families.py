@@ -29,32 +29,32 @@ if TYPE_CHECKING:
     from counton.strategies.workloads import RecentWorkload
 
 #: Horizon beyond which fewer trees are considered for units that count in several steps.
-_LONG = 2**14
+_LONGEST_HORIZON_OF_ALL_TREES = 2**14
 #: Horizon from which on families of strategies that are never better than all others are left out,
 #: unless a plan compares all strategies.
-_SHORT = 64
+_SHORTEST_REDUCED_HORIZON = 64
 #: Least number of steps, and largest epsilon, with which the least-squares strategy is known to be
 #: the best, if a unit counts in one step. A test compares them at this epsilon: any other strategy
 #: has at least 1.1 times its variance. With a smaller epsilon all the more: a discrete Laplace
 #: distribution on whole numbers has (x/2 / sinh(x/2))^2 of the variance of the continuous one,
 #: where x is at most epsilon, and the least-squares strategy draws on a grid that is 2^16 times as
 #: fine.
-_SOLVED_FROM = 37
-_SOLVED_UP_TO = 2
+_FEWEST_LEAST_SQUARES_STEPS = 37
+_LARGEST_LEAST_SQUARES_EPSILON = 2
 #: Numbers of steps, and largest rho, with which the normalised square root with its finest weights
 #: is known to be the best for totals, if a unit counts in one step. A test compares them: any other
 #: strategy has at least 1.02 times its variance, because the noise is wide.
-_NORMALISED_IN = range(2**17, 2**20 + 1)
-_NORMALISED_UP_TO = 1
+_NORMALISED_STEPS = range(2**17, 2**20 + 1)
+_LARGEST_NORMALISED_RHO = 1
 #: Horizon beyond which the square root is not considered for Laplace noise.
-_LONG_SERIES = 2**16
+_LONGEST_LAPLACE_ROOT = 2**16
 #: Horizon beyond which the square root is not considered for any noise.
 _LONGEST_ROOT = 2**22
 #: Number of steps that is assumed if none is stated.
 EXPECTED_WINDOWS = 2**16
 #: If more steps are expected, the growing square root alone is not considered: its streams end
 #: after 2^20 - 1 steps, about four times as many.
-_MOST_EXPECTED = 2**18
+_MOST_EXPECTED_WINDOWS = 2**18
 
 
 class FamilyRequest(NamedTuple):
@@ -121,14 +121,16 @@ def _kary(request: FamilyRequest, subtraction: bool) -> Iterable[StreamStrategy]
 @lru_cache(maxsize=16)
 def _kary_trees(horizon: int, subtraction: bool) -> list[catalogue.KAry]:
     """Return the k-ary trees to compare, cached with the norms that they have computed."""
-    return catalogue.KAry.candidates(horizon, subtraction, of_each=3 if horizon > _LONG else 8)
+    return catalogue.KAry.candidates(
+        horizon, subtraction, of_each=3 if horizon > _LONGEST_HORIZON_OF_ALL_TREES else 8
+    )
 
 
 def _smooth(request: FamilyRequest, norm: Norm) -> Iterable[StreamStrategy]:
     if request.plain:
         return catalogue.SmoothBinary.candidates(request.horizon, of_each=1)
     trees = _smooth_trees(request.horizon)
-    if request.horizon > _LONG and request.every is None:
+    if request.horizon > _LONGEST_HORIZON_OF_ALL_TREES and request.every is None:
         # In all cases examined, the best tree for either norm had no more zeros than ones
         # (`SmoothBinary`).
         trees = [tree for tree in trees if 6 * tree.zeros >= tree.height - tree.zeros >= tree.zeros]
@@ -137,16 +139,16 @@ def _smooth(request: FamilyRequest, norm: Norm) -> Iterable[StreamStrategy]:
 
 @lru_cache(maxsize=8)
 def _smooth_trees(horizon: int) -> list[catalogue.SmoothBinary]:
-    if horizon > _LONG:
+    if horizon > _LONGEST_HORIZON_OF_ALL_TREES:
         return catalogue.SmoothBinary.candidates(horizon, of_each=1)
     return catalogue.SmoothBinary.candidates(horizon)
 
 
 def _square_root(request: FamilyRequest, norm: Norm) -> Iterable[StreamStrategy]:
-    if norm == 1 and request.horizon > _LONG_SERIES:
+    if norm == 1 and request.horizon > _LONGEST_LAPLACE_ROOT:
         raise InvalidInputError(
-            f"with Laplace noise it is not planned beyond {_LONG_SERIES:,} steps: it needs many "
-            f"times the noise of a tree"
+            f"with Laplace noise it is not planned beyond {_LONGEST_LAPLACE_ROOT:,} steps: it "
+            f"needs many times the noise of a tree"
         )
     if request.horizon > _LONGEST_ROOT:
         raise InvalidInputError(
@@ -311,7 +313,7 @@ def without_early_ends(
     Their notes come last, because the first note is the reason if no strategy is possible.
     """
     early = names.GROWING_ROOT.words
-    if expected_windows is None or expected_windows <= _MOST_EXPECTED:
+    if expected_windows is None or expected_windows <= _MOST_EXPECTED_WINDOWS:
         return [*families]
     later = [family for family in families if family.strategy_family != early]
     if len(later) == len(families):
@@ -459,12 +461,14 @@ def known_best(
     if simple or not contribution.in_one_step:
         return FamilyMembers("", ())
     # Tests compare all families at some horizons and losses.
-    small_epsilon = isinstance(guarantee, PureDP) and guarantee.epsilon <= _SOLVED_UP_TO
-    if small_epsilon and request.horizon >= _SOLVED_FROM:
+    small_epsilon = (
+        isinstance(guarantee, PureDP) and guarantee.epsilon <= _LARGEST_LEAST_SQUARES_EPSILON
+    )
+    if small_epsilon and request.horizon >= _FEWEST_LEAST_SQUARES_STEPS:
         one_step = FamilyRequest(request.horizon, request.metric, request.release)
         return _members_of(one_step, _LEAST_SQUARES, (1,))
-    small_rho = isinstance(guarantee, ZCDP) and guarantee.rho <= _NORMALISED_UP_TO
-    if small_rho and request.horizon in _NORMALISED_IN and request.release == "totals":
+    small_rho = isinstance(guarantee, ZCDP) and guarantee.rho <= _LARGEST_NORMALISED_RHO
+    if small_rho and request.horizon in _NORMALISED_STEPS and request.release == "totals":
         normalised = catalogue.NormalisedSqrt(request.horizon)
         return FamilyMembers(names.NORMALISED.words, (normalised,))
     return FamilyMembers("", ())
@@ -494,7 +498,7 @@ def candidates(
     ['k-ary with subtraction', 'multiscale, whole numbers', 'k-ary', 'smooth binary',
      'smooth binary, even height', 'binary', 'noise for each step']
     """
-    unlikely = unlikely or request.horizon < _SHORT
+    unlikely = unlikely or request.horizon < _SHORTEST_REDUCED_HORIZON
     families = []
     for rule in WINDOWS_FAMILIES if request.release == "windows" else TOTALS_FAMILIES:
         is_possible = rule.family.is_simple if simple else not rule.family.only_simple

@@ -18,8 +18,8 @@ Loss = Literal["epsilon", "rho"]
 DIGITS = 4
 #: Powers of ten between which an epsilon or rho is searched for. Beyond the upper one nothing is
 #: protected.
-_LOWEST = -9
-_HIGHEST = 3
+_LOWEST_POWER_OF_TEN = -9
+_HIGHEST_POWER_OF_TEN = 3
 
 
 #: A wanted half-width: a number, "2%" of a public size, or half-widths by name.
@@ -208,12 +208,14 @@ def least_guarantee(
                 raise
             return math.inf
 
-    lowest = _place_of(_power_of_ten(_LOWEST))
-    highest = _place_of(_power_of_ten(_HIGHEST))
+    lowest = _place_of(_power_of_ten(_LOWEST_POWER_OF_TEN))
+    highest = _place_of(_power_of_ten(_HIGHEST_POWER_OF_TEN))
     start = 0  # where the loss is 1
     if 0 < factor_at(start) < math.inf:  # a guess: epsilon grows as errors fall, rho twice as fast
         log = (2 if least == "rho" else 1) * math.log10(factor_at(start))
-        guess = _place_of(Fraction(10 ** min(max(log, _LOWEST), _HIGHEST)))
+        guess = _place_of(
+            Fraction(10 ** min(max(log, _LOWEST_POWER_OF_TEN), _HIGHEST_POWER_OF_TEN))
+        )
         start = min(max(guess, lowest), highest)
     if factor_at(start) <= 1:
         high = start

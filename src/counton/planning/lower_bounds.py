@@ -55,20 +55,20 @@ if TYPE_CHECKING:
 #: Sums of more terms than this are replaced by their limit, to within 1e-12.
 _MOST_TERMS = 2**20
 #: Factor for bounds: it lowers them by more than all rounding errors of the sums.
-_SAFE = 1 - 1e-9
+_ROUNDING_FACTOR = 1 - 1e-9
 #: Loss from which on float64 has no bound above 0.
 _LARGEST_LOSS = 700.0
 #: Fraction bits of a lattice on which noise is as good as continuous.
-_FINE = 12
+_FINE_BITS = 12
 #: Fraction by which a bound on standard deviations is lowered, since noise on a coarser lattice may
 #: need a little less.
-_COARSER = 1e-5
+_COARSE_LATTICE_MARGIN = 1e-5
 #: Number of steps that is assumed if none is stated.
-_AROUND = 2**16
+_DEFAULT_STEPS = 2**16
 #: Largest horizon for which a search finds the tighter bound in under a second.
-LARGEST_SEARCHED = 256
+LONGEST_SEARCHED_HORIZON = 256
 #: Longest block of time whose nuclear norm is computed for sums over recent steps.
-_LARGEST_BLOCK = 1024
+_LONGEST_BLOCK_STEPS = 1024
 
 
 def least_variance(horizon: int, metric: Metric = "mean", release: ReleaseForm = "totals") -> float:
@@ -93,19 +93,22 @@ def least_variance(horizon: int, metric: Metric = "mean", release: ReleaseForm =
         return 1.0
     mean = (nuclear_norm(horizon) / horizon) ** 2
     if metric == "max":
-        return max(factorisation_bounds(horizon)[0] ** 2, mean) * _SAFE
+        return max(factorisation_bounds(horizon)[0] ** 2, mean) * _ROUNDING_FACTOR
     if release == "both":
         if horizon <= _MOST_TERMS:
             # Singular values of the T x T matrix of prefix sums, largest first.
             angles = (2 * np.arange(1, horizon + 1) - 1) * (math.pi / (4 * horizon + 2))
-            return float((np.hypot(0.5 / np.sin(angles), 1.0).sum() / horizon) ** 2 / 2) * _SAFE
-        return (mean + 1) / 2 * _SAFE
-    if horizon <= LARGEST_SEARCHED:
+            return (
+                float((np.hypot(0.5 / np.sin(angles), 1.0).sum() / horizon) ** 2 / 2)
+                * _ROUNDING_FACTOR
+            )
+        return (mean + 1) / 2 * _ROUNDING_FACTOR
+    if horizon <= LONGEST_SEARCHED_HORIZON:
         from counton.tables.optimal import gaussian_bound
         from counton.tables.workloads import Prefixes
 
         mean = max(mean, gaussian_bound(Prefixes(horizon)) / horizon)
-    return mean * _SAFE
+    return mean * _ROUNDING_FACTOR
 
 
 def least_recent_variance(workload: RecentWorkload, horizon: int) -> float:
@@ -125,13 +128,13 @@ def least_recent_variance(workload: RecentWorkload, horizon: int) -> float:
     # mean is at least (||W||_* / T)^2, divided by the sum of the shares. Of longer streams, W has
     # blocks of time on its diagonal, and ||W||_* is at least the sum of their nuclear norms.
     horizon = check_integer("horizon", horizon, 1, 2**62)
-    block = min(horizon, _LARGEST_BLOCK)
+    block = min(horizon, _LONGEST_BLOCK_STEPS)
     blocks, rest = divmod(horizon, block)
     norm = blocks * _nuclear_norm_of(workload, block)
     if rest:
         norm += _nuclear_norm_of(workload, rest)
     shares = sum(part.share for part in workload.parts)
-    return (norm / horizon) ** 2 / shares * _SAFE
+    return (norm / horizon) ** 2 / shares * _ROUNDING_FACTOR
 
 
 @lru_cache(maxsize=16)
@@ -255,10 +258,12 @@ def least_noise_variance(guarantee: Guarantee) -> float:
     """
     if isinstance(guarantee, PureDP):
         epsilon = float_above(guarantee.epsilon)
-        return (0.5 / math.sinh(epsilon / 2) ** 2 if epsilon < _LARGEST_LOSS else 0.0) * _SAFE
+        return (
+            0.5 / math.sinh(epsilon / 2) ** 2 if epsilon < _LARGEST_LOSS else 0.0
+        ) * _ROUNDING_FACTOR
     if isinstance(guarantee, ZCDP):
         doubled = 2 * float_above(guarantee.rho)
-        return (1 / math.expm1(doubled) if doubled < _LARGEST_LOSS else 0.0) * _SAFE
+        return (1 / math.expm1(doubled) if doubled < _LARGEST_LOSS else 0.0) * _ROUNDING_FACTOR
     if isinstance(guarantee, ApproxDP):
         return 0.0
     raise InvalidInputError(
@@ -288,15 +293,17 @@ def least_std(design: Design, metric: Metric) -> dict[NoiseKind, float]:
     # variance by at least four. Gaussian noise has the least on the finest lattice, where it is as
     # good as continuous noise.
     unit_sensitivity = contribution.sensitivities(Sensitivity(1, 1, ((1, 1),)), cells=design.cells)
-    fine = Sensitivity(unit_sensitivity.l1 << _FINE, unit_sensitivity.l2_squared << 2 * _FINE)
+    fine = Sensitivity(
+        unit_sensitivity.l1 << _FINE_BITS, unit_sensitivity.l2_squared << 2 * _FINE_BITS
+    )
     unit = min(
         calibrate(guarantee, unit_sensitivity, family).distribution.variance,
-        calibrate(guarantee, fine, family).distribution.variance / 4.0**_FINE,
+        calibrate(guarantee, fine, family).distribution.variance / 4.0**_FINE_BITS,
     )
     least = _least_variance_of(design, metric)
     if isinstance(guarantee, ApproxDP):
         # A coarser lattice may do with a little less than the finest: by 7e-7 where measured.
-        least *= (1 - _COARSER) ** 2
+        least *= (1 - _COARSE_LATTICE_MARGIN) ** 2
     scale = float(design.units.exact) * (
         shown_errors.mean if metric == "mean" else shown_errors.largest
     )
@@ -322,7 +329,7 @@ def factors_of_design(design: Design, metric: Metric = "mean") -> tuple[LowerBou
     [1.03, 1.35]
     """
     if design.strategy.horizon is None and design.errors_of.steps is None:
-        design = replace(design, errors_of=design.errors_of._replace(steps=_AROUND))
+        design = replace(design, errors_of=design.errors_of._replace(steps=_DEFAULT_STEPS))
     try:
         bounds = least_std(design, metric)
         least = least_of_any_mechanism(design, metric)
@@ -370,7 +377,7 @@ def far_from_possible(
     if of:
         quantity = f"{quantity} of {of}"
     if design.strategy.horizon is None:
-        count = f"{design.errors_of.steps or _AROUND:,}"
+        count = f"{design.errors_of.steps or _DEFAULT_STEPS:,}"
         quantity = f"{quantity} of the first {count} steps"
     parts = [
         f"{factor.times} times the least of {factor.holds_for}" + f" ({factor.source})" * cited
@@ -447,7 +454,7 @@ def _source_of_variance(design: Design, metric: Metric) -> str:
     nuclear = "Constant Matters, section 1 (nuclear norm)"
     if metric == "max" and factorisation_bounds(steps)[0] > nuclear_norm(steps) / steps:
         return "Constant Matters, eq. 3 (Mathias)"
-    if metric == "mean" and release == "totals" and steps <= LARGEST_SEARCHED:
+    if metric == "mean" and release == "totals" and steps <= LONGEST_SEARCHED_HORIZON:
         return "nuclear norm, or the dual of the best factorisation (counton)"
     return nuclear
 

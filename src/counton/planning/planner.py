@@ -45,11 +45,11 @@ if TYPE_CHECKING:
 
 #: Largest number of noise values, of all cells together, that a planned stream may hold while it
 #: runs (128 MB), and that it may draw before its first release.
-MOST_HELD = 2**24
-MOST_DRAWN = 2**27
+MOST_HELD_NUMBERS = 2**24
+MOST_NUMBERS_DRAWN_FIRST = 2**27
 #: Families that are never better than another, for totals and units in one step. A test compares
 #: both.
-_BEATEN = {names.SQUARE_ROOT.words: names.NORMALISED.words}
+_BETTER_FAMILIES = {names.SQUARE_ROOT.words: names.NORMALISED.words}
 #: Kinds of strategies whose later candidates have coarser weights, for noise that is too wide for
 #: the first candidate.
 _EVER_COARSER = {
@@ -155,7 +155,7 @@ def ranked_designs(request: RankingRequest) -> tuple[list[Design], list[str]]:
     beaten: dict[str, str] = {}
     releases_totals = checked.release == "totals" and checked.workload is None
     if finds_best and releases_totals and checked.contribution.in_one_step:
-        beaten = _BEATEN
+        beaten = _BETTER_FAMILIES
     families = _families_to_rank(checked, listed)
     choices, notes = _best_designs(families, checked.design, checked.metric, beaten)
     if not choices:
@@ -453,13 +453,14 @@ def _check_serves(
     cells = math.prod(shape)
     held = strategy.facts.buffer_size
     drawn = strategy.facts.drawn_ahead
-    if held * cells > MOST_HELD:
+    if held * cells > MOST_HELD_NUMBERS:
         raise InvalidInputError(
-            f"a run would keep {held * cells:,} numbers in memory, more than {MOST_HELD:,}: name "
-            "the strategy in strategies= to plan it nevertheless"
+            f"a run would keep {held * cells:,} numbers in memory, more than "
+            f"{MOST_HELD_NUMBERS:,}: name the strategy in strategies= to plan it nevertheless"
         )
-    if drawn * cells > MOST_DRAWN:
+    if drawn * cells > MOST_NUMBERS_DRAWN_FIRST:
         raise InvalidInputError(
             f"it would draw {drawn * cells:,} numbers before the first release, more than "
-            f"{MOST_DRAWN:,}: name the strategy in strategies= to plan it nevertheless"
+            f"{MOST_NUMBERS_DRAWN_FIRST:,}: name the strategy in strategies= to plan it "
+            "nevertheless"
         )

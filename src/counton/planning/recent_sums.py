@@ -20,18 +20,19 @@ from counton.strategies import (
     LeastSquaresStrategy,
     StreamStrategy,
 )
-from counton.strategies.joint_errors import LARGEST_DECAYED, recent_variance
+from counton.strategies.joint_errors import LONGEST_DECAYED_HORIZON, recent_variance
 from counton.strategies.lines.hats import LARGEST_LINE, Hats
 from counton.strategies.strategy import Metric
 from counton.strategies.streams.endless_hats import LARGEST_SPACING
 from counton.strategies.workloads import PRECISIONS, Part, RecentWorkload
 
-#: Up to this many steps, strategies for totals are candidates too. Beyond, they are only if the
-#: horizon is at most `_NEAR` times the widest sum; else they had more noise in all cases examined.
-_ALWAYS = 1024
-_NEAR = 8
+#: Up to this many steps, strategies for totals are candidates too.
+_LONGEST_COMPARED_HORIZON = 1024
+#: Beyond, they are candidates if the horizon is at most this many times the widest sum. Else they
+#: had more noise in all cases examined.
+_MOST_WIDTHS_PER_HORIZON = 8
 #: Most steps of a stream without a last one over which its totals are compared.
-_MOST_ENDLESS = 2048
+_MOST_ENDLESS_STEPS = 2048
 #: Levels of hats: the spacing as a part of the width, and the amplitude relative to single steps.
 _LEVELS: tuple[tuple[tuple[float, float], ...], ...] = (
     ((1 / 2, 0.8),),
@@ -42,20 +43,20 @@ _LEVELS: tuple[tuple[tuple[float, float], ...], ...] = (
     ((1 / 4.1, 1.04),),
     ((1 / 30, 0.96), (1 / 2.5, 0.9)),
 )
-#: Two levels of hats without a last step, for the widths from `_LEAST_TWO` on.
+#: Two levels of hats without a last step, for the widths from `_LEAST_WIDTH_OF_TWO_LEVELS` on.
 _TWO_LEVELS: tuple[tuple[tuple[float, float], ...], ...] = (
     ((1 / 30, 0.96), (1 / 2.5, 0.9)),
     ((1 / 43, 0.96), (1 / 3.5, 0.9)),
 )
-_LEAST_TWO = 200
+_LEAST_WIDTH_OF_TWO_LEVELS = 200
 #: Hats for the widths from here on; below, single steps alone have less noise.
-_LEAST_WIDTH = 15
+_LEAST_WIDTH_OF_HATS = 15
 #: Steps over which hats are compared with each other.
-_COMPARED = 1000
-_MOST_COMPARED = 4096
+_COMPARED_STEPS = 1000
+_MOST_COMPARED_STEPS = 4096
 #: Fraction bits of hats, and of hats without a last step for wider noise.
-_BITS = 16
-_COARSER_BITS = 10
+_HAT_BITS = 16
+_COARSER_HAT_BITS = 10
 
 
 def reach_of(workload: RecentWorkload) -> int | None:
@@ -79,10 +80,14 @@ def compares_totals(
     if horizon is None:
         if reach is None or any(part.factor < 1 for part in workload.parts):
             return False
-        return (expected_windows or 0) <= min(_MOST_ENDLESS, _NEAR * reach)
+        return (expected_windows or 0) <= min(_MOST_ENDLESS_STEPS, _MOST_WIDTHS_PER_HORIZON * reach)
     if any(part.factor < 1 for part in workload.parts):
-        return reach is not None and horizon <= min(LARGEST_DECAYED, _NEAR * reach)
-    return reach is None or horizon <= max(_ALWAYS, _NEAR * reach)
+        return reach is not None and horizon <= min(
+            LONGEST_DECAYED_HORIZON, _MOST_WIDTHS_PER_HORIZON * reach
+        )
+    return reach is None or horizon <= max(
+        _LONGEST_COMPARED_HORIZON, _MOST_WIDTHS_PER_HORIZON * reach
+    )
 
 
 def banded_roots(
@@ -122,9 +127,9 @@ def hats_of(
         return _endless_hats(workload, metric)
     if horizon > LARGEST_LINE:
         raise InvalidInputError(f"hats are planned for at most {LARGEST_LINE:,} steps")
-    if reach is None or reach < _LEAST_WIDTH:
+    if reach is None or reach < _LEAST_WIDTH_OF_HATS:
         return ()
-    compared = min(horizon, max(_COMPARED, 3 * reach), _MOST_COMPARED)
+    compared = min(horizon, max(_COMPARED_STEPS, 3 * reach), _MOST_COMPARED_STEPS)
     candidates = [*_of_levels(_LEVELS, reach, compared)]
 
     def error(levels: tuple[tuple[int, int], ...]) -> float:
@@ -143,23 +148,23 @@ def _endless_hats(workload: RecentWorkload, metric: Metric) -> tuple[EndlessHats
     reach = reach_of(workload)
     if reach is None:
         raise InvalidInputError("hats without a last step are not planned for totals")
-    compared = min(max(_COMPARED, 3 * reach), _MOST_COMPARED)
+    compared = min(max(_COMPARED_STEPS, 3 * reach), _MOST_COMPARED_STEPS)
 
     candidates: list[EndlessHats] = [EndlessHats(2, 0, 0)]  # each step alone
-    if reach >= _LEAST_WIDTH:
+    if reach >= _LEAST_WIDTH_OF_HATS:
         candidates += [
             EndlessHats(spacing, height)
             for (spacing, height), *further in _of_levels(_LEVELS, reach, compared)
             if not further and spacing <= LARGEST_SPACING
         ]
-    if reach >= _LEAST_TWO:
+    if reach >= _LEAST_WIDTH_OF_TWO_LEVELS:
         candidates += [
-            EndlessHats(spacing, height, _BITS, round(wide / spacing), wide_height)
+            EndlessHats(spacing, height, _HAT_BITS, round(wide / spacing), wide_height)
             for (spacing, height), (wide, wide_height) in _of_levels(_TWO_LEVELS, reach, compared)
             if spacing <= LARGEST_SPACING
         ]
     best = min(candidates, key=lambda hats: _error(hats, workload.parts, metric, compared))
-    return (best,) if best.bits < _BITS else (best, best.coarser(_COARSER_BITS))
+    return (best,) if best.bits < _HAT_BITS else (best, best.coarser(_COARSER_HAT_BITS))
 
 
 def _of_levels(
@@ -175,7 +180,8 @@ def _of_levels(
     for levels in candidates:
         total = 1 + sum(amplitude for _, amplitude in levels)
         spaced = [
-            (round(reach * part), round(amplitude / total * 2**_BITS)) for part, amplitude in levels
+            (round(reach * part), round(amplitude / total * 2**_HAT_BITS))
+            for part, amplitude in levels
         ]
         if all(3 <= spacing < horizon for spacing, _ in spaced):
             yield tuple(spaced)
@@ -185,7 +191,7 @@ def _of_levels(
 def _hats(levels: tuple[tuple[int, int], ...], horizon: int) -> LeastSquaresStrategy:
     spacings = tuple(spacing for spacing, _ in levels)
     amplitudes = [[height] * (-(-horizon // spacing) + 1) for spacing, height in levels]
-    return LeastSquaresStrategy(Hats(horizon, spacings, amplitudes, bits=_BITS))
+    return LeastSquaresStrategy(Hats(horizon, spacings, amplitudes, bits=_HAT_BITS))
 
 
 def _error(

@@ -39,7 +39,7 @@ from counton.privacy.unit_changes import Relation as Relation
 #: Values of ``once``: with "group" no two events of one unit are in one cell.
 OncePer = Literal["group"]
 
-_ONCE = ("group",)
+_ONCE_VALUES = ("group",)
 #: Names of the limits of steps in a saved bound.
 _LIMITS = ("steps", "separation", "every")
 #: Default word for a protected unit.
@@ -47,11 +47,11 @@ ANY_UNIT = "unit"
 _LONGEST_UNIT = 200
 #: The ending of a unit's name that states a period, and the clock (time zone and column of times)
 #: by which periods are counted: "'s day (UTC, time)".
-_PART = re.compile(r"(?:'s (.+?)| within one window)( \(.+\))?$")
+_PERIOD_ENDING = re.compile(r"(?:'s (.+?)| within one window)( \(.+\))?$")
 _LENGTHS = {name: length for length, name in PERIODS.items()}
 #: Time zones differ by multiples of this many microseconds. Periods that divide it end at the same
 #: times in every zone.
-_ZONES_US = 900_000_000
+_ZONE_UNIT_US = 900_000_000
 
 
 def check_relation(name: str, relation: object) -> None:
@@ -103,7 +103,7 @@ def _fold(unit: str) -> tuple[str, str]:
 
 def _apart(unit: str) -> tuple[str, str]:
     """Split "reader's day (UTC, time)" into "reader's day" and " (UTC, time)", perhaps ""."""
-    match = _PART.search(unit)
+    match = _PERIOD_ENDING.search(unit)
     clock = "" if match is None else match[2] or ""
     return unit.removesuffix(clock), clock
 
@@ -117,7 +117,7 @@ def with_clock(unit: str, *clock: str) -> str:
     >>> with_clock("reader's day", "UTC", "seen at"), with_clock("reader", "UTC", "seen at")
     ("reader's day (UTC, seen at)", 'reader')
     """
-    if _PART.search(unit) is None or clock_of(unit):
+    if _PERIOD_ENDING.search(unit) is None or clock_of(unit):
         return unit
     written = [  # in quotes if brackets could garble the name
         name
@@ -140,12 +140,12 @@ def without_clock(unit: str) -> str:
 
 def base_unit(unit: str) -> str:
     """Return the name of a unit without its period: "reader" for "reader's month"."""
-    return _PART.sub("", unit)
+    return _PERIOD_ENDING.sub("", unit)
 
 
 def states_period(unit: str) -> bool:
     """Return whether a unit's name states a period of somebody, such as a reader's day."""
-    return _PART.search(unit) is not None
+    return _PERIOD_ENDING.search(unit) is not None
 
 
 def names_other_period(unit: str, per: str | None) -> bool:
@@ -191,8 +191,8 @@ def is_part(unit: str, of: str) -> bool:
     """
     if canonical_unit(unit, [of]) == of:
         return True
-    match = _PART.search(unit)
-    other = _PART.search(of)
+    match = _PERIOD_ENDING.search(unit)
+    other = _PERIOD_ENDING.search(of)
     if canonical_unit(base_unit(unit), [base_unit(of)]) != base_unit(of) or match is None:
         return False
     return other is None or (match[2] == other[2] and _lies_within(match[1], other[1]))
@@ -205,7 +205,7 @@ def _lies_within(short: str | None, long: str | None) -> bool:
     if part is None or whole is None:
         return False
     if part.fixed_us is not None:
-        whole_us = _ZONES_US if whole.fixed_us is None else whole.fixed_us
+        whole_us = _ZONE_UNIT_US if whole.fixed_us is None else whole.fixed_us
         return whole_us % part.fixed_us == 0
     if part.unit == whole.unit:
         return whole.number % part.number == 0
@@ -693,9 +693,10 @@ def _in_steps(
 
 def _events(most: int, most_a_step: int | None, once: OncePer | None) -> BoundedEvents:
     """Return the occurrences of a unit with a bounded number of events."""
-    if once is not None and once not in _ONCE:
+    if once is not None and once not in _ONCE_VALUES:
         raise InvalidInputError(
-            f"once is {once!r}; give {' or '.join(map(repr, _ONCE))}, together with most, or None"
+            f"once is {once!r}; give {' or '.join(map(repr, _ONCE_VALUES))}, together with most, "
+            "or None"
         )
     if most_a_step is None:
         return EventsAnywhere(most) if once is None else EventsInDifferentCells(most)

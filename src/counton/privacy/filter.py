@@ -38,12 +38,12 @@ AddableGuarantee = PureDP | ApproxDP | ZCDP
 #: Shares of the delta for conversions, one for each Renyi order. The first order is best if all of
 #: epsilon is spent in small guarantees; the others if a half, a quarter or an eighth is spent so.
 #: The rest of epsilon is then spent in large pure guarantees, for which every order gives the same.
-_PARTS = (Fraction(1, 2), Fraction(1, 6), Fraction(1, 6), Fraction(1, 6))
+_DELTA_SHARES = (Fraction(1, 2), Fraction(1, 6), Fraction(1, 6), Fraction(1, 6))
 #: Share of a budget's delta for ApproxDP guarantees, if the first guarantee is of another kind.
-_APPROXIMATE_PART = Fraction(1, 4)
-_SMALLEST = Fraction(1, 2**60)  # lower bound of the epsilon of a guarantee
-_LEAST = Fraction(1, 10**300)  # smaller numbers are no parameters
-_LONGEST = 400  # bits of a sum's denominator; longer ones are shown rounded
+_APPROXIMATE_SHARE = Fraction(1, 4)
+_LEAST_EPSILON = Fraction(1, 2**60)  # lower bound of the epsilon of a guarantee
+_LEAST_PARAMETER = Fraction(1, 10**300)  # smaller numbers are no parameters
+_LONGEST_DENOMINATOR_BITS = 400  # bits of a sum's denominator; longer ones are shown rounded
 
 
 class RenyiOrder(NamedTuple):
@@ -133,11 +133,11 @@ class PrivacyFilter(NamedTuple):
         elif deltas and len(deltas) == len(expected):
             kept = budget.delta
         else:
-            kept = max(budget.delta * _APPROXIMATE_PART, sum(deltas, Fraction(0)))
+            kept = max(budget.delta * _APPROXIMATE_SHARE, sum(deltas, Fraction(0)))
             kept = min(budget.delta, kept)
         delta_left = budget.delta - kept
         orders = []
-        for number, part in enumerate(_PARTS if delta_left else ()):
+        for number, part in enumerate(_DELTA_SHARES if delta_left else ()):
             order = best_order(budget.epsilon / 2**number, part * delta_left)
             orders.append(RenyiOrder.within(budget, order, part * delta_left))
         return cls(budget, kept, tuple(orders), losses=(Fraction(0),) * len(orders))
@@ -181,7 +181,9 @@ class PrivacyFilter(NamedTuple):
         totals = [] if self.rho else [(self.epsilon, self.delta)]
         converted = self.delta + sum((order.delta for order in self.orders), Fraction(0))
         for rest in self._rests_by_order:
-            totals.append((max(self.budget.epsilon - rest, _SMALLEST), max(converted, _LEAST)))
+            totals.append(
+                (max(self.budget.epsilon - rest, _LEAST_EPSILON), max(converted, _LEAST_PARAMETER))
+            )
         return _approximate(*(-_short_enough(-value) for value in min(totals))) if totals else None
 
     def remaining(self, kind: type[AddableGuarantee] | None = None) -> AddableGuarantee | None:
@@ -189,7 +191,7 @@ class PrivacyFilter(NamedTuple):
         if not isinstance(self.budget, ApproxDP):
             spent, most = self._spent_and_most
             rest = _short_enough(most - spent)
-            return type(self.budget)(rest) if rest >= _LEAST else None
+            return type(self.budget)(rest) if rest >= _LEAST_PARAMETER else None
         lefts = [
             (rest, order)
             for rest, order in zip(self._rests_by_order, self.orders, strict=True)
@@ -198,7 +200,7 @@ class PrivacyFilter(NamedTuple):
         if kind is ZCDP:
             rhos = (rest / _divergence(ZCDP(1), order.order) for rest, order in lefts)
             rho = _short_enough(max(rhos, default=Fraction(0)))
-            return ZCDP(rho) if rho >= _LEAST else None
+            return ZCDP(rho) if rho >= _LEAST_PARAMETER else None
         from counton.privacy.concentrated import pure_within
 
         epsilon = max(
@@ -207,9 +209,9 @@ class PrivacyFilter(NamedTuple):
         delta = Fraction(0) if kind is PureDP else self.approximate_delta - self.delta
         epsilon = _short_enough(epsilon)
         delta = _short_enough(delta)
-        if epsilon < _LEAST:
+        if epsilon < _LEAST_PARAMETER:
             return None
-        return _approximate(epsilon, delta if delta >= _LEAST else Fraction(0))
+        return _approximate(epsilon, delta if delta >= _LEAST_PARAMETER else Fraction(0))
 
     @property
     def _spent_and_most(self) -> tuple[Fraction, Fraction]:
@@ -272,7 +274,7 @@ def _divergence(guarantee: AddableGuarantee, order: Fraction) -> Fraction:
 
 def _short_enough(value: Fraction) -> Fraction:
     """Return a value, or a slightly smaller fraction if its denominator exceeds 400 bits."""
-    if value.denominator.bit_length() <= _LONGEST:
+    if value.denominator.bit_length() <= _LONGEST_DENOMINATOR_BITS:
         return value
     grid = Fraction(2) ** (value.denominator.bit_length() - value.numerator.bit_length() + 64)
     return math.floor(value * grid) / grid

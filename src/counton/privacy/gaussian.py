@@ -66,9 +66,9 @@ from counton.base.errors import InvalidInputError
 from counton.base.exact import Number, check_positive, exact, float_below, rounded_up, text
 
 #: Relative error allowed to each of erfcx, ndtr and exp; documented or measured errors are smaller.
-_MARGIN = 1e-13
+_FUNCTION_ERROR = 1e-13
 _LARGEST_SIGMA = 2.0**60
-_WIDE = 64.0  # from this std on, in units of the shift, a bound is as good as the sums
+_LEAST_WIDE_STD = 64.0  # from this std on, in units of the shift, a bound is as good as the sums
 _SMALLEST_DELTA = 1e-280  # below it the densities underflow
 
 
@@ -132,7 +132,7 @@ def delta_at_most(sigma: float, epsilon: float) -> float:
     density = math.exp(-low * low / 2)
     lost = density * 0.5 * float(erfcx(high / math.sqrt(2)))
     kept = float(ndtr(-low)) if low <= 0 else density * 0.5 * float(erfcx(low / math.sqrt(2)))
-    rounding = _MARGIN + low * low * 2**-52
+    rounding = _FUNCTION_ERROR + low * low * 2**-52
     return kept - lost + (kept + lost) * rounding
 
 
@@ -194,7 +194,7 @@ def _sigma_around(epsilon: float, delta: float) -> float:
         epsilon_left = (epsilon - factor) * (1 - 1e-15)
         rest = delta * math.exp(-factor) * (1 - 1e-13)
         high = min(high, math.sqrt(_sigma(epsilon_left, rest) ** 2 + tau_squared) * (1 + 1e-15))
-    if not 2**-20 < low < _WIDE:
+    if not 2**-20 < low < _LEAST_WIDE_STD:
         return high
     while high - low > 1e-9 * high:
         middle = (low + high) / 2

@@ -24,17 +24,17 @@ from numpy.typing import NDArray
 
 from counton.base.exact import float_above, float_below, rounded_up
 
-_MARGIN = 1e-9  # relative error of thousands of float64 additions of positive numbers
+_SUM_ROUNDING = 1e-9  # relative error of thousands of float64 additions of positive numbers
 _ROUNDING = 8e-15  # relative error of a few float64 operations
 _LARGEST_EXPONENT = 700.0
-_SUPPORT = 160  # number of values in the composed distribution, if losses are grouped
-_LARGEST_COUNT = 256  # changed nodes; with so many, Gaussian noise has half the variance
+_MOST_GROUPED_VALUES = 160  # number of values in the composed distribution, if losses are grouped
+_MOST_CHANGED_NODES = 256  # changed nodes; with so many, Gaussian noise has half the variance
 _PRECISION = 1e-5
 
 
 def composable(magnitude: int, count: int) -> bool:
     """Return whether ``count`` nodes that change by ``magnitude`` are few enough for speed."""
-    return count <= (_LARGEST_COUNT if magnitude == 1 else _LARGEST_COUNT // 4)
+    return count <= (_MOST_CHANGED_NODES if magnitude == 1 else _MOST_CHANGED_NODES // 4)
 
 
 def least_scale(
@@ -46,7 +46,7 @@ def least_scale(
     which suffices.
     """
     budget = float_below(epsilon)
-    rest = float_below(delta) * (1 - _MARGIN)
+    rest = float_below(delta) * (1 - _SUM_ROUNDING)
 
     def suffices(scale: float) -> bool:
         return composed_delta(rounded_up(scale), magnitude, count, budget) <= rest
@@ -87,7 +87,7 @@ def composed_delta(scale: Fraction, magnitude: int, count: int, epsilon: float) 
 
 def _groups(magnitude: int, count: int) -> int:
     """Return into how many groups a node's losses are merged; ``magnitude``: none is merged."""
-    return min(magnitude, max(4, _SUPPORT // count))
+    return min(magnitude, max(4, _MOST_GROUPED_VALUES // count))
 
 
 def loss_masses(

@@ -70,19 +70,19 @@ from counton.base.expiry import ExpiringNoise, Expiry, checked_age, checked_ages
 
 Analysis = Literal["exact", "paper", "bound", "concentrated"]
 
-_LEVELS = 66  # enough for windows of LARGEST_AGE positions
+_MOST_LEVELS = 66  # enough for windows of LARGEST_AGE positions
 
 #: Functions of a label, as numbers or coefficients: shape (numbers, positions of the item).
 Costs = NDArray[np.float64]
 
 #: If more positions than this remain, costs are rounded up to a grid. Its step is _GRID times the
 #: largest known cost, times the least power of 4 that leaves at most _MOST_POSITIONS.
-_FEW_POSITIONS = 2**12
-_GRID = 2.0**-17
+_MOST_EXACT_POSITIONS = 2**12
+_COST_GRID = 2.0**-17
 _MOST_POSITIONS = 2**15
 
 #: Integer noise: relative margin for the rounding of a few hundred floats and of many intervals.
-_ROOM = 1e-9
+_ROUNDING_MARGIN = 1e-9
 #: Integer noise: the largest excess over the loss to continuous noise that is bounded here.
 _MOST_EXCESS = 0.01
 
@@ -211,17 +211,17 @@ def _rounded_up(loss: float) -> Fraction:
 def _weights(growth: Fraction) -> list[float]:
     """Return, by level, the epsilon of an interval's noisy count, with scale 1 on level 0."""
     expiry = Expiry(growth)
-    return [float(1 / expiry.factor(level)) for level in range(_LEVELS)]
+    return [float(1 / expiry.factor(level)) for level in range(_MOST_LEVELS)]
 
 
 @lru_cache(maxsize=256)
 def _factors(growth: Fraction) -> list[float]:
     expiry = Expiry(growth)
-    return [float(expiry.factor(level)) for level in range(_LEVELS)]
+    return [float(expiry.factor(level)) for level in range(_MOST_LEVELS)]
 
 
 def _highest(expiry: Expiry) -> int:
-    return _LEVELS - 1 if expiry.levels is None else expiry.top
+    return _MOST_LEVELS - 1 if expiry.levels is None else expiry.top
 
 
 @lru_cache(maxsize=256)
@@ -292,7 +292,9 @@ def _log_ratio(expiry: Expiry, rho: float, length: int, top: int) -> float | Non
     precision = [2 * rho / factor for factor in _factors(expiry.growth)[: top + 1]]
     excess = 0.0
     for level in range(1, top + 1):
-        term = math.exp(-(math.pi**2) / (precision[level] + 2 * precision[level - 1]) * (1 - _ROOM))
+        term = math.exp(
+            -(math.pi**2) / (precision[level] + 2 * precision[level - 1]) * (1 - _ROUNDING_MARGIN)
+        )
         # The number of intervals of a level is at most twice the number in four windows.
         excess += 2.0 ** max(length.bit_length() + 3 - level, 0) * 4 * term  # 1 / (1 - term) < 2
         if excess > _MOST_EXCESS:
@@ -497,7 +499,7 @@ def worst_cost(model: CostModel, length: int, highest: int) -> float:
             best = max(best, _largest_cost(model, window, level, carry, ends))
         for carry, ends in alive.items():
             kept = _keep_promising(model, bounds.get((level, carry)), ends, best)
-            if kept.left.shape[1] > _FEW_POSITIONS:
+            if kept.left.shape[1] > _MOST_EXACT_POSITIONS:
                 kept = _round_to_grid(model, kept, best)
             for step in window.steps(level, carry) if kept.left.shape[1] else ():
                 following[step.carry].append(_climb(model, level, step, kept))
@@ -612,7 +614,7 @@ def _keep_promising(
 
 def _round_to_grid(model: CostModel, ends: _EndCosts, best: float) -> _EndCosts:
     """Round costs up to a grid, and merge places whose costs have become equal."""
-    grid = _GRID * 2.0 ** math.frexp(best)[1]  # a power of two keeps sums exact
+    grid = _COST_GRID * 2.0 ** math.frexp(best)[1]  # a power of two keeps sums exact
     while True:
         left = model.rounded_up(ends.left, grid)
         right = model.rounded_up(ends.right, grid)

@@ -22,9 +22,9 @@ Numbers = ArrayLike | Fraction | Decimal | Sequence[object]
 
 _ONE = Fraction(1)
 _TOLERANCE = 0.01  # of the resolution
-_FLOAT_CELLS = 2**46  # beyond it, float64 cannot tell a hundredth of the resolution
-_MOST = 2**62
-_DIGITS = 1000
+_MOST_FLOAT_CELLS = 2**46  # beyond it, float64 cannot tell a hundredth of the resolution
+_LARGEST_CODE = 2**62
+_MOST_DIGITS = 1000
 
 
 def clip(
@@ -75,9 +75,9 @@ def totals_and_extremes(
     numbers = number_array(values, "totals")
     if numbers.dtype.kind in "iu" and (resolution is None or resolution == 1):
         smallest, largest = extremes(numbers)
-        if largest > _MOST or smallest < -_MOST:
+        if largest > _LARGEST_CODE or smallest < -_LARGEST_CODE:
             _refuse(
-                (numbers > _MOST) | (numbers < -_MOST),
+                (numbers > _LARGEST_CODE) | (numbers < -_LARGEST_CODE),
                 numbers,
                 "total",
                 "sums are exact only up to 2^62: give a coarser resolution, or split the stream",
@@ -134,10 +134,10 @@ def _exact_cells(value: Any, resolution: Fraction | None) -> int:
     if isinstance(value, Decimal):
         if not value.is_finite():
             raise InvalidInputError(f"{value} is not finite: remove or correct it first")
-        if value and abs(value.adjusted()) > _DIGITS:  # the digits would fill the memory
+        if value and abs(value.adjusted()) > _MOST_DIGITS:  # the digits would fill the memory
             raise InvalidInputError(
-                f"it has more than {_DIGITS} digits before or after the point: round it, or use a "
-                "larger unit"
+                f"it has more than {_MOST_DIGITS} digits before or after the point: round it, or "
+                "use a larger unit"
             )
         number = Fraction(value)
     else:
@@ -148,7 +148,7 @@ def _exact_cells(value: Any, resolution: Fraction | None) -> int:
         raise InvalidInputError(
             f"{text(number)} is not a multiple of the resolution {text(step)}: round it first"
         )
-    if abs(cells) > _MOST:
+    if abs(cells) > _LARGEST_CODE:
         raise SumOverflowError(
             f"{text(number)} is more than 2^62 times the resolution {text(step)}: give a larger "
             "resolution"
@@ -171,7 +171,7 @@ def _float_cells(numbers: NDArray[np.float64], resolution: Fraction | None) -> N
         return numbers.astype(np.int64)  # only empty arrays reach this line
     cells = numbers / float(resolution)
     _refuse(
-        ~(np.abs(cells) <= _FLOAT_CELLS),
+        ~(np.abs(cells) <= _MOST_FLOAT_CELLS),
         numbers,
         "total",
         f"a float of more than 2^46 times the resolution {text(resolution)} is not exact enough: "

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 #: Default number of possible groups, if groups are not declared.
-ROOM = 1_000_000
+DEFAULT_POSSIBLE_GROUPS = 1_000_000
 
 
 class DisplaySelection(NamedTuple):
@@ -49,7 +49,9 @@ class DisplaySelection(NamedTuple):
     def of_ranking(self) -> DisplaySelection:
         """Return the selection for a ranking of undeclared groups, with defaults."""
         return DisplaySelection(
-            self.ask, top=DEFAULT_TOP if self.top is None else self.top, room=self.room or ROOM
+            self.ask,
+            top=DEFAULT_TOP if self.top is None else self.top,
+            room=self.room or DEFAULT_POSSIBLE_GROUPS,
         )
 
     @classmethod
@@ -131,6 +133,6 @@ def check_shown(
     rankings = [(len(statistic.groups), shown.top or statistic.k) for statistic in ranked]
     if metadata.ranks:
         seen = shown.of_ranking()
-        rankings = [(seen.room or ROOM, seen.top or DEFAULT_TOP)]
+        rankings = [(seen.room or DEFAULT_POSSIBLE_GROUPS, seen.top or DEFAULT_TOP)]
     for groups, top in rankings:
         checked_ranking_levels(groups, top if shown.ask is None else groups, level)

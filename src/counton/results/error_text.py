@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from counton.results.release_data import ReleaseData
 
 #: Largest number of a statistic's numbers whose errors are listed by name.
-_NAMED = 6
+_MOST_NAMED_NUMBERS = 6
 #: Number of significant digits to which errors are rounded before they are compared.
-_DIGITS = 9
+_COMPARED_DIGITS = 9
 
 
 def margins_of_release(numbers: ReleaseData) -> dict[str, float]:
@@ -152,7 +152,7 @@ def margins_in_words(margins: Mapping[str, float]) -> str:
         return ""
     are_quantiles = any(name.endswith(("median", "quantile")) for name in margins)
     names_numbers = are_quantiles or len(margins) > 1
-    if names_numbers and len(margins) <= _NAMED:
+    if names_numbers and len(margins) <= _MOST_NAMED_NUMBERS:
         texts = [f"{_margin_text(margin)} ({name})" for name, margin in margins.items()]
         return list_in_words(texts)
     low = _margin_text(min(margins.values()))
@@ -174,7 +174,7 @@ def deviations_in_words(deviations: Mapping[str, float]) -> list[str]:
         values = [quantity(std, std) for std in bounded.values()]
         if len(bounded) == 1 and "" in bounded:
             sentences = [f"{noise} the standard deviation {values[0]}."]
-        elif len(bounded) <= _NAMED:
+        elif len(bounded) <= _MOST_NAMED_NUMBERS:
             phrases = [f"{value} ({name})" for value, name in zip(values, bounded, strict=True)]
             sentences = [f"{noise} the standard deviation {list_in_words(phrases)}."]
         else:
@@ -207,7 +207,7 @@ def _margins_of_rows(rows: pl.DataFrame, columns: Sequence[str] = ()) -> dict[st
     estimate = pl.col("estimate")
     margin = pl.max_horizontal(estimate - pl.col("lower"), pl.col("upper") - estimate)
     # ends are sums, whose last digits are not exact
-    return _largest_by_name(rows, margin.cast(pl.Float64).round_sig_figs(_DIGITS), columns)
+    return _largest_by_name(rows, margin.cast(pl.Float64).round_sig_figs(_COMPARED_DIGITS), columns)
 
 
 def _deviations_of_rows(rows: pl.DataFrame, columns: Sequence[str] = ()) -> dict[str, float]:

@@ -42,7 +42,7 @@ from counton.windowing.lazy_polars import polars as pl
 #: Largest number of steps times groups of a release, however few rows the file has.
 _MOST_NUMBERS = 2**24
 #: Errors that readers of tables raise, and those of descriptions that contradict themselves.
-_ESCAPES = (
+_READING_ERRORS = (
     ArithmeticError,
     AssertionError,
     AttributeError,
@@ -52,7 +52,7 @@ _ESCAPES = (
     ValueError,
 )
 #: Pattern of the apostrophe that protects texts in CSV which a spreadsheet would read as formulas.
-_NO_FORMULA = r"^'('*[=+\-@\t\r\uFF1D\uFF0B\uFF0D\uFF20])"
+_PROTECTED_FORMULA = r"^'('*[=+\-@\t\r\uFF1D\uFF0B\uFF0D\uFF20])"
 
 
 class _File(NamedTuple):
@@ -213,7 +213,7 @@ def _file_named_in_errors(label: str) -> Iterator[None]:
         kind = StateError if isinstance(error, StateError) else InvalidInputError
         raise kind(f"{label!r} cannot be read: {error.template}") from error
     except (
-        *_ESCAPES,
+        *_READING_ERRORS,
         pl.exceptions.PolarsError,
         pl.exceptions.PanicException,  # not an Exception
     ) as error:
@@ -272,7 +272,7 @@ def _rows(path: Path, kind: str) -> pl.DataFrame:
     numeric = {column.name for column in COLUMNS if column.type is not ColumnType.TEXT}
     texts = {name: pl.String() for name in names if name not in numeric}
     rows = pl.read_csv(path, schema_overrides=texts, infer_schema_length=None)
-    return rows.with_columns(pl.col(pl.String).str.replace(_NO_FORMULA, "${1}"))
+    return rows.with_columns(pl.col(pl.String).str.replace(_PROTECTED_FORMULA, "${1}"))
 
 
 def _file(label: str, rows: pl.DataFrame, facts: Mapping[str, Any]) -> _File:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from counton.results.release_data import ReleaseData
 
 #: Largest number of table rows that are made at a time.
-_ROWS = 2**16
+_ROWS_AT_A_TIME = 2**16
 
 
 def table_of(numbers: ReleaseData, steps: range | None = None) -> pl.DataFrame:
@@ -76,7 +76,9 @@ def lazy_table(numbers: ReleaseData) -> pl.LazyFrame:
 
 def _chunks(numbers: ReleaseData, steps: range) -> Iterator[range]:
     """Yield consecutive ranges whose rows fit into memory; a single one for results."""
-    size = max(1, _ROWS // max(1, len(numbers.groups)) if numbers.is_by_group else len(steps))
+    size = max(
+        1, _ROWS_AT_A_TIME // max(1, len(numbers.groups)) if numbers.is_by_group else len(steps)
+    )
     for start in range(0, max(len(steps), 1), size):
         yield steps[start : start + size]
 

@@ -23,7 +23,7 @@ from counton.results.systematic_errors import what_intervals_leave_out
 from counton.results.window_notes import withdrawn_cells
 from counton.statistics.count import ClippedValues
 from counton.windowing.lazy_polars import polars as pl
-from counton.windowing.windows import ENDLESS
+from counton.windowing.windows import ENDLESS_STEPS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -170,7 +170,7 @@ def _window_number(numbers: ReleaseData, steps: range) -> str:
     horizon = numbers.metadata.strategy.horizon
     all_windows_text = "" if horizon is None else f" of {horizon:,}"
     if windows.n_revisions:
-        all_windows_text = "" if windows.steps >= ENDLESS else f" of {windows.steps:,}"
+        all_windows_text = "" if windows.steps >= ENDLESS_STEPS else f" of {windows.steps:,}"
     if len(steps) == 1:
         return f"window {steps[0]:,}{all_windows_text}"
     return f"windows {steps[0]:,} to {steps[-1]:,}{all_windows_text}"
@@ -377,14 +377,14 @@ def _versions_table(numbers: ReleaseData) -> TextTable:
 
 
 #: Largest number of groups, or of rows of a statistic's table, in a notebook.
-_ROWS = 24
+_SHOWN_VERSION_ROWS = 24
 
 
 def page(numbers: ReleaseData, words: str, figures: Callable[[], Mapping[str, Figure]]) -> str:
     """Return HTML that shows a release: words, the first groups, and charts."""
     from counton.continual.html_table import html_table
 
-    table = last_rows(numbers, _ROWS)
+    table = last_rows(numbers, _SHOWN_VERSION_ROWS)
     more = 0 if numbers.n_rows is None else len(numbers.groups) - table.height // numbers.n_series
     if more > 0:
         words += f"\n{more:,} more groups are not shown"
@@ -393,7 +393,7 @@ def page(numbers: ReleaseData, words: str, figures: Callable[[], Mapping[str, Fi
         words += f"\nat {end:%Y-%m-%d %H:%M} ({end.tzinfo})"
     shown = table.drop(WINDOW, strict=False)  # it is above them
     columns = {name: shown[name].to_numpy() for name in shown.columns}
-    return html_table(words, columns, _ROWS) + _charts(figures)
+    return html_table(words, columns, _SHOWN_VERSION_ROWS) + _charts(figures)
 
 
 def _charts(figures: Callable[[], Mapping[str, Figure]]) -> str:

@@ -40,7 +40,7 @@ from counton.results.subject_text import (
 from counton.results.systematic_errors import systematic_errors
 from counton.statistics.by_group import inner_of
 from counton.windowing.date_text import day_and_time
-from counton.windowing.windows import ENDLESS
+from counton.windowing.windows import ENDLESS_STEPS
 
 #: A public introduction to differential privacy.
 _MORE = "https://doi.org/10.6028/NIST.SP.800-226"
@@ -267,7 +267,7 @@ def _released_in_words(metadata: ReleaseMetadata, design: Design, steps: int) ->
         return f"The {subject} was released after each row, {steps:,} times."
     last = design.strategy.horizon
     if cut.n_revisions:  # the strategy of the newest numbers has only the windows that have ended
-        last = None if cut.steps >= ENDLESS else cut.steps
+        last = None if cut.steps >= ENDLESS_STEPS else cut.steps
     released_windows = "each window" if last is None else f"each of up to {counted(last, 'window')}"
     again = ""
     if cut.n_revisions:

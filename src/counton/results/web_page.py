@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 #: Largest number of rows of a page's table.
 _MOST_ROWS = 1000
 #: Width in inches of the chart that a telephone shows, and dots per inch of all charts.
-_PHONE_WIDTH = 4.0
+_PHONE_WIDTH_INCHES = 4.0
 _DPI = 192
 #: Largest width in pixels of a window that gets the chart for telephones.
 _PHONE_PIXELS = 600
@@ -135,7 +135,7 @@ def _pictures(
         drawn = image_of(figure, "png", facecolor="white", dpi=_DPI)
         return f"data:image/png;base64,{base64.b64encode(drawn).decode('ascii')}"
 
-    narrow = figures(_PHONE_WIDTH, heading)
+    narrow = figures(_PHONE_WIDTH_INCHES, heading)
     return [
         f'<picture><source media="(max-width: {_PHONE_PIXELS}px)" srcset="{address(narrow[kind])}">'
         f'<img alt="Chart: {_text(title)}" src="{address(figure)}"></picture>'

@@ -57,7 +57,7 @@ _Result = TypeVar("_Result")
 #: Of so many new users, about one is not counted after the erasure of a user.
 NEW_USERS_PER_REFUSED = BUCKETS
 #: Seconds between two attempts.
-_PAUSE = 0.05
+_RETRY_SECONDS = 0.05
 
 
 class UserErasure(NamedTuple):
@@ -334,7 +334,7 @@ class _Patience:
         """Wait a moment and return True; return False if the time is over."""
         if monotonic() >= self._end:
             return False
-        sleep(_PAUSE)
+        sleep(_RETRY_SECONDS)
         return True
 
     def retry(

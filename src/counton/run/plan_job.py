@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from counton.base.errors import CountonError, hide_secrets
-from counton.continual.intervals import LEVEL, check_confidence_level
+from counton.continual.intervals import DEFAULT_CONFIDENCE_LEVEL, check_confidence_level
 from counton.io.input_paths import NoFilesError, event_paths
 from counton.io.sources import EventFrame, Source
 from counton.job.common_options import Job
@@ -45,7 +45,7 @@ from counton.statistics.report_budget import budget_shares
 from counton.windowing.lazy_polars import polars as pl
 
 #: Number of windows to plan if a stream has no last one and no number is stated.
-_AROUND = 1000
+_DEFAULT_WINDOWS = 1000
 #: Rows that will come: their columns are not known.
 _ROWS_TO_COME = "rows to come"
 
@@ -282,12 +282,12 @@ def _plan_of(prepared: PreparedRun, size: int | None) -> PlannedJob:
     job = prepared.job
     assert job.state is not None, "a prepared job has a state"
     display = prepared.options.display
-    level = check_confidence_level(job.confidence_level, usual=LEVEL)
+    level = check_confidence_level(job.confidence_level, usual=DEFAULT_CONFIDENCE_LEVEL)
     if size is None:
         size = job.expected_rows
     stated_windows = None if isinstance(spec.terms.windowing, SingleTable) else job.windows
-    last = planned_last_step(spec) or stated_windows or _AROUND
-    windows = count_windows(spec) or stated_windows or _AROUND
+    last = planned_last_step(spec) or stated_windows or _DEFAULT_WINDOWS
+    windows = count_windows(spec) or stated_windows or _DEFAULT_WINDOWS
     steps = tuple(dict.fromkeys((1, (last + 1) // 2, last)))
     halfwidths = halfwidths_at(
         spec, steps, level, rows=size, windows=windows, over=display.over, ask=display.ask

@@ -14,17 +14,17 @@ from counton.serve.connections import EXTENSION, Connection
 from counton.serve.slots import Client, Slots
 
 #: Most long answers that are computed or wait for their readers at once.
-_AT_ONCE = 16
+_MOST_LONG_ANSWERS = 16
 #: Number of threads that compute long answers.
-_WORKERS = 2
+_ANSWER_THREADS = 2
 
 
 class LongAnswers:
     """The long answers of a service, of which a bounded number is under way."""
 
     def __init__(self) -> None:
-        self._slots = Slots(_AT_ONCE)
-        self._workers = ThreadPoolExecutor(_WORKERS, "answers")
+        self._slots = Slots(_MOST_LONG_ANSWERS)
+        self._workers = ThreadPoolExecutor(_ANSWER_THREADS, "answers")
 
     def whole(self, make: Callable[[], Response]) -> Response:
         """Return an answer that is computed as a whole when its turn comes.

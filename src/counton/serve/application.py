@@ -161,7 +161,7 @@ class RequestLog:
             await self._app(scope, receive, send)
             return
         began = monotonic()
-        status = _LEFT
+        status = _CLIENT_LEFT_STATUS
 
         async def passing(message: Message) -> None:
             nonlocal status
@@ -189,5 +189,5 @@ class RequestLog:
 
 _REFUSES_GZIP = re.compile(r"gzip\s*;\s*q\s*=\s*0(\.0*)?\s*(,|$)", re.IGNORECASE)
 #: Status in the log of a request whose client left before the answer.
-_LEFT = 499
+_CLIENT_LEFT_STATUS = 499
 _METHODS = ("GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH")

@@ -15,7 +15,7 @@ from typing import Any
 
 import polars as pl
 
-from counton.base.exact import MOST_SENT, refuse_overflow
+from counton.base.exact import LARGEST_SENT_SHARE, refuse_overflow
 from counton.base.private import Private, reveal
 from counton.io.aggregation import sum_rows
 from counton.io.row_assignment import assign_rows
@@ -37,10 +37,10 @@ from counton.windowing.windows import microseconds
 
 Clock = Callable[[], datetime]
 #: Largest number of batches that are committed together.
-_TOGETHER = 256
-_FOREVER = 2**63
+_BATCHES_PER_COMMIT = 256
+_ENDLESS_US = 2**63
 #: Microseconds within which a batch that has arrived is committed.
-_LONG = 3_600_000_000
+_LONGEST_COMMIT_US = 3_600_000_000
 #: Seconds for which a failed commit counts as the present state of affairs.
 _RECENT_SECONDS = 30.0
 
@@ -99,7 +99,7 @@ def checked_batch(
         rows=read.height,
         body=pack_rows(frame),
         shares=Private(shares),
-        first_open_window=served.windows.ended_by(due - _LONG),
+        first_open_window=served.windows.ended_by(due - _LONGEST_COMMIT_US),
     )
 
 
@@ -123,11 +123,11 @@ def _shares_of_sums(served: ServedJob, sums: pl.DataFrame, due: int) -> dict[int
     shares = shares_of_bounds(spec, served.bounds, sums.with_columns(window))
     refuse_overflow(
         max(shares.values(), default=0.0),
-        MOST_SENT,
+        LARGEST_SENT_SHARE,
         lambda: (
-            f"the rows of the batch add up to more than {MOST_SENT} of what the sums of the stream "
-            "can hold, which is the most that a service takes: correct the rows, or count in "
-            "larger units"
+            f"the rows of the batch add up to more than {LARGEST_SENT_SHARE} of what the sums of "
+            "the stream can hold, which is the most that a service takes: correct the rows, or "
+            "count in larger units"
         ),
     )
     return shares
@@ -174,7 +174,7 @@ class UnderWay:
     def past(self, stream: str) -> int:
         """Return the arrival of the oldest batch under way, or the present time."""
         with self._lock:
-            return min(microseconds(self._clock()), *self._came.get(stream, ()), _FOREVER)
+            return min(microseconds(self._clock()), *self._came.get(stream, ()), _ENDLESS_US)
 
 
 class Committer:
@@ -216,7 +216,7 @@ class Committer:
         while (first := self._queue.get()) is not None:
             items: list[tuple[Batch, Future[BatchStatus]] | None] = [first]
             with suppress(queue.Empty):
-                while items[-1] is not None and len(items) < _TOGETHER:
+                while items[-1] is not None and len(items) < _BATCHES_PER_COMMIT:
                     items.append(self._queue.get_nowait())
             together = [item for item in items if item is not None]
             try:

@@ -17,7 +17,7 @@ _TEXT_BYTES = 2**20
 #: Most steps of a page: numbers of some statistics are computed one step after the other.
 _PAGE_STEPS = 500
 #: Name of the column by which rows are ordered.
-_STEP = "window_index"
+_STEP_COLUMN = "window_index"
 
 _POSITION = re.compile(r"([0-9]{1,15})\.([0-9]{1,15})\.([0-9]{1,15})", re.ASCII)
 
@@ -132,8 +132,8 @@ class ReleasedRows:
         table, n_done = self._collect(steps, position.skipped)
         kept = _rows_that_fit(table)
         if kept < table.height:
-            step = int(table[_STEP][kept])
-            before = int((table[_STEP].head(kept) == step).sum())
+            step = int(table[_STEP_COLUMN][kept])
+            before = int((table[_STEP_COLUMN].head(kept) == step).sum())
             skipped = before + (position.skipped if step == position.step else 0)
             return Page(table.head(kept), Position(step, skipped, position.last))
         more = steps[n_done:]
@@ -155,7 +155,7 @@ class ReleasedRows:
             part = steps[n_done : min(n_done + size, _PAGE_STEPS)]
             table = self._rows_of(part)
             if not tables and skipped:
-                n_rows_of_first = int((table[_STEP] == part[0]).sum())
+                n_rows_of_first = int((table[_STEP_COLUMN] == part[0]).sum())
                 table = table.slice(min(skipped, n_rows_of_first))
             tables.append(table)
             rows += table.height

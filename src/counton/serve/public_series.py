@@ -19,7 +19,7 @@ import polars as pl
 from counton.base.errors import InvalidInputError, StateError, param
 from counton.base.exact import figures_above
 from counton.base.table_schema import ESTIMATE
-from counton.continual.intervals import LEVEL, check_confidence_level
+from counton.continual.intervals import DEFAULT_CONFIDENCE_LEVEL, check_confidence_level
 from counton.continual.strategy_text import strategy_in_words
 from counton.privacy.contribution import canonical_unit
 from counton.results.metadata import ReleaseMetadata
@@ -305,7 +305,7 @@ class Journal:
     @property
     def level(self) -> float:
         """Probability of intervals by default: that of the stream's last job."""
-        return check_confidence_level(self.spec.remembered_level, usual=LEVEL)
+        return check_confidence_level(self.spec.remembered_level, usual=DEFAULT_CONFIDENCE_LEVEL)
 
     def read(self, level: float | None = None) -> ReleaseData:
         """Read all released numbers.

@@ -20,7 +20,7 @@ from counton.base.errors import (
     param,
 )
 from counton.base.private import Private, reveal
-from counton.continual.intervals import LEVEL, check_confidence_level
+from counton.continual.intervals import DEFAULT_CONFIDENCE_LEVEL, check_confidence_level
 from counton.io.row_assignment import RowMapping
 from counton.io.sources import EventFrame, InputPart, Source, unreadable_errors
 from counton.job.common_options import Job
@@ -191,7 +191,7 @@ def serve_job(name: str, job: Job) -> ServedJob:
             columns = columns_of(kept).names
         if kept is not None and kept.closed_at_step is not None:  # no run goes on with it
             options = parse_run(kept.complete_job(job), kept.terms)
-            level = check_confidence_level(job.confidence_level, usual=LEVEL)
+            level = check_confidence_level(job.confidence_level, usual=DEFAULT_CONFIDENCE_LEVEL)
             check_shown(options.display, kept.metadata(), level)
             spec = kept
         else:

@@ -22,24 +22,24 @@ from counton.serve.service import Service
 from counton.serve.settings import address
 
 #: Most connections at once.
-_READERS = 4096
+_MOST_CONNECTIONS = 4096
 #: Largest size in bytes of a request's headers.
-_HEADERS = 32 * 1024
+_MOST_HEADER_BYTES = 32 * 1024
 #: Seconds after which a connection without a further request is closed.
 _IDLE_SECONDS = 15
 #: Seconds that open requests have to finish after the service is told to end.
-_GRACE = 15
+_GRACE_SECONDS = 15
 #: Longest time in seconds from the signal to the end, less than orchestrators and systemd wait.
 _LONGEST_END_SECONDS = 100.0
 #: Bytes of answers that may wait for their readers before readers without progress are dropped.
 _UNSENT_BYTES = 64 * 2**20
 #: Descriptors reserved for the state, the rollback guard and other files, and not for connections.
-KEPT = 192
+RESERVED_DESCRIPTORS = 192
 #: Largest number of connections accepted at once: fewer than the reserved descriptors, since all
 #: exist before any can be closed.
-_AT_ONCE = 100
+_MOST_ACCEPTED_AT_ONCE = 100
 #: Least number of connections.
-_FEWEST = 16
+_FEWEST_CONNECTIONS = 16
 
 
 def connections_for(readers: int) -> int:
@@ -55,20 +55,23 @@ def connections_for(readers: int) -> int:
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     except OSError:  # a sandbox may forbid the question
         return readers
-    needed = readers + KEPT
+    needed = readers + RESERVED_DESCRIPTORS
     if soft < needed:
         soft = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
         with suppress(OSError, ValueError):
             resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
         soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    if soft < KEPT + _FEWEST:
+    fewest = RESERVED_DESCRIPTORS + _FEWEST_CONNECTIONS
+    if soft < fewest:
         raise InvalidInputError(
             f"this process may open {soft:,} files and connections, but a service needs at least "
-            f"{KEPT + _FEWEST:,}; raise the limit (ulimit -n, or LimitNOFILE of systemd)"
+            f"{fewest:,}; raise the limit (ulimit -n, or LimitNOFILE of systemd)"
         )
     if soft < needed:
-        journaling.warn("fewer connections than readers", readers=readers, most=soft - KEPT)
-    return min(readers, soft - KEPT)
+        journaling.warn(
+            "fewer connections than readers", readers=readers, most=soft - RESERVED_DESCRIPTORS
+        )
+    return min(readers, soft - RESERVED_DESCRIPTORS)
 
 
 def listening(host: str, port: int) -> socket.socket:
@@ -109,7 +112,7 @@ class _Server(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Answer what is under way, but do not wait long for clients without progress."""
-        asyncio.get_running_loop().call_later(_GRACE / 3, self._limits.drop_all_waiting)
+        asyncio.get_running_loop().call_later(_GRACE_SECONDS / 3, self._limits.drop_all_waiting)
         await super().shutdown(sockets)
 
 
@@ -133,7 +136,7 @@ def serve(service: Service, listen: str, began: Callable[[str], None] | None = N
         InvalidInputError: the address cannot be used.
     """
     journaling.begin()
-    most = connections_for(_READERS)
+    most = connections_for(_MOST_CONNECTIONS)
     place = listening(*address(listen))
     host, port = place.getsockname()[:2]
     limits = ConnectionLimits(most, service.settings.timeout_seconds, _UNSENT_BYTES)
@@ -146,11 +149,11 @@ def serve(service: Service, listen: str, began: Callable[[str], None] | None = N
         access_log=False,
         server_header=False,
         proxy_headers=False,
-        limit_concurrency=most + _AT_ONCE,
-        backlog=_AT_ONCE,
-        h11_max_incomplete_event_size=_HEADERS,
+        limit_concurrency=most + _MOST_ACCEPTED_AT_ONCE,
+        backlog=_MOST_ACCEPTED_AT_ONCE,
+        h11_max_incomplete_event_size=_MOST_HEADER_BYTES,
         timeout_keep_alive=_IDLE_SECONDS,
-        timeout_graceful_shutdown=_GRACE,
+        timeout_graceful_shutdown=_GRACE_SECONDS,
     )
     server = _Server(config, service, limits)
     if began is not None:

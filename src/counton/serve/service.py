@@ -37,17 +37,17 @@ from counton.state.rollback_guard import remark_on_guard
 from counton.windowing.windows import microseconds
 
 #: Seconds between two checks for due work, and the longest wait after a failure.
-_TICK = 0.2
-_LONGEST_WAIT = 60.0
+_TICK_SECONDS = 0.2
+_LONGEST_WAIT_SECONDS = 60.0
 #: Seconds between two readings of the journal.
-_LOOK = 0.5
+_READING_SECONDS = 0.5
 #: Seconds between two attempts to begin a job that failed for a passing reason.
 _RETRY_SECONDS = 5.0
 _TRANSIENT_ERRORS = (StateError, ConcurrentWriterError, NoiseKeyError)
 #: After this many failures in a row another server may try.
 _FAILURES_BEFORE_HANDOVER = 3
 #: Tolerated difference of several servers' clocks, in microseconds.
-_CLOCKS_APART = 60_000_000
+_CLOCK_TOLERANCE_US = 60_000_000
 #: Message if the clock was ahead before, or is behind now.
 BEHIND = (
     "windows are released whose end the clock of this machine has not reached, so the clock was "
@@ -64,11 +64,11 @@ OVERDUE = (
     "windows have been due for more than five minutes and are not released: the service catches "
     "up, another server has stopped, or a run hangs; see the log"
 )
-_OVERDUE = timedelta(minutes=5)
+_LONGEST_DELAY = timedelta(minutes=5)
 #: How long ids of batches are known, so that one sent twice counts once, in microseconds: 35 days.
-_REMEMBER = 35 * 86_400_000_000
+_REMEMBERED_US = 35 * 86_400_000_000
 #: Largest number of batches of a state that wait for their commit.
-_QUEUE = 1024
+_MOST_WAITING_BATCHES = 1024
 
 
 class State:
@@ -87,7 +87,7 @@ class State:
             self.leases.close()
             raise
         self.store = Store(address)
-        self.committer = Committer(self.inbox, _QUEUE)
+        self.committer = Committer(self.inbox, _MOST_WAITING_BATCHES)
         self.waiting_bytes = 0
         self.leads: frozenset[str] = frozenset()  # streams that this process may release
 
@@ -241,7 +241,7 @@ class Service:
 
     def _is_overdue(self) -> bool:
         """Return whether a window has been due for long, and is not released."""
-        latest = self.clock() - _OVERDUE
+        latest = self.clock() - _LONGEST_DELAY
         for journal in list(self.journals.values()):
             due = journal.due(journal.step + 1)
             if due is not None and due <= latest:
@@ -253,7 +253,7 @@ class Service:
 
         The clock was ahead, or has been set back. Nothing is released until it reaches their end.
         """
-        now = microseconds(self.clock()) + _CLOCKS_APART
+        now = microseconds(self.clock()) + _CLOCK_TOLERANCE_US
         return {
             name
             for name, journal in list(self.journals.items())
@@ -344,13 +344,13 @@ class Service:
             led = now_led
             now = monotonic()
             with suppress(CountonError):
-                if now - looked > _LOOK:
+                if now - looked > _READING_SECONDS:
                     state.waiting_bytes = state.inbox.load().bytes
                     looked = now
                 if led and now - forgot > 3600:
-                    state.inbox.forget(microseconds(self.clock()) - _REMEMBER)
+                    state.inbox.forget(microseconds(self.clock()) - _REMEMBERED_US)
                     forgot = now
-            self.stopping.wait(_TICK)
+            self.stopping.wait(_TICK_SECONDS)
 
     def _work(self, releaser: Releaser) -> None:
         failures, until = self._wait.get(releaser.name, (0, 0.0))
@@ -361,7 +361,7 @@ class Service:
         except (Exception, PanicException) as error:
             releaser.counts["failures"] += 1
             releaser.forget()
-            wait = min(_LONGEST_WAIT, 0.5 * 2**failures)
+            wait = min(_LONGEST_WAIT_SECONDS, 0.5 * 2**failures)
             self._wait[releaser.name] = (failures + 1, monotonic() + wait)
             warn(
                 "a run failed",
@@ -409,4 +409,4 @@ class Service:
                 warn(BEHIND, stream=name)
             for name, journal in list(self.journals.items()):
                 await self._refresh(name, journal)
-            await asyncio.sleep(_LOOK)
+            await asyncio.sleep(_READING_SECONDS)

@@ -22,15 +22,21 @@ WAITING_BYTES = 256 * 2**20
 #: Largest number of characters of the name of a stream that is served.
 MOST_NAME = 200
 #: Table of a job file with the settings of a service.
-_TABLE: Final = "serve"
+_SETTINGS_TABLE: Final = "serve"
 #: Shortest and longest length of time in a setting.
-_LEAST: Final = "1s"
-_MOST: Final = "1h"
+_SHORTEST_LENGTH: Final = "1s"
+_LONGEST_LENGTH: Final = "1h"
 
 
 def _within_bounds(length: str) -> str:
-    if not microseconds_of(_LEAST) <= microseconds_of(length) <= microseconds_of(_MOST):
-        raise ValueError(f"is not from {_LEAST} to {_MOST}; write a length such as 90s")
+    if (
+        not microseconds_of(_SHORTEST_LENGTH)
+        <= microseconds_of(length)
+        <= microseconds_of(_LONGEST_LENGTH)
+    ):
+        raise ValueError(
+            f"is not from {_SHORTEST_LENGTH} to {_LONGEST_LENGTH}; write a length such as 90s"
+        )
     return length
 
 
@@ -40,7 +46,7 @@ _Interval = Annotated[v.Delay, AfterValidator(_within_bounds)]
 class ServiceTable(Section):
     """The table ``[serve]``; each setting has a default."""
 
-    heading = f"[{_TABLE}]"
+    heading = f"[{_SETTINGS_TABLE}]"
     tokens: v.File | None = option(
         "File of the two tokens, relative to the job file. [default: JOBFILE.tokens]"
     )
@@ -88,7 +94,7 @@ def settings_of(path: str | Path) -> Settings:
         InvalidInputError: the file is missing, or has an unknown key, or a value out of range.
     """
     file = Path(path)
-    table = read_table(file, read_tables(file), _TABLE, ServiceTable)
+    table = read_table(file, read_tables(file), _SETTINGS_TABLE, ServiceTable)
     return Settings(
         tokens=str(file.parent / f"{file.name}.tokens" if table.tokens is None else table.tokens),
         public=table.public,

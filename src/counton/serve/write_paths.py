@@ -24,12 +24,14 @@ from counton.serve.settings import BATCH_BYTES, BATCH_ROWS, MOST_NAME, WAITING_B
 from counton.serve.slots import NoPlaceError, Slots
 from counton.state.inbox import LONGEST_ID, BatchStatus
 
-_BATCH = "^[A-Za-z0-9][A-Za-z0-9._:-]*$"  # its end is that of the text, also before a newline
+_BATCH_PATTERN = (
+    "^[A-Za-z0-9][A-Za-z0-9._:-]*$"  # its end is that of the text, also before a newline
+)
 #: Numbers of threads that decompress bodies, and that check and commit batches.
-_OPENERS = 2
-_WORKERS = 4
+_DECOMPRESSION_THREADS = 2
+_COMMIT_THREADS = 4
 #: Most batches that are received and checked at once; others wait.
-_AT_ONCE = 32
+_MOST_BATCHES_AT_ONCE = 32
 _SCHEMA = {
     "requestBody": {
         "required": True,
@@ -92,9 +94,9 @@ class _BatchIntake:
     def __init__(self, service: Service, count: Callable[[str, str, int], None]) -> None:
         self._service = service
         self._count = count
-        self._receiving = Slots(_AT_ONCE)
-        self._openers = ThreadPoolExecutor(_OPENERS, "bodies")
-        self._workers = ThreadPoolExecutor(_WORKERS, "rows")
+        self._receiving = Slots(_MOST_BATCHES_AT_ONCE)
+        self._openers = ThreadPoolExecutor(_DECOMPRESSION_THREADS, "bodies")
+        self._workers = ThreadPoolExecutor(_COMMIT_THREADS, "rows")
 
     async def batches(
         self,
@@ -105,7 +107,7 @@ class _BatchIntake:
             Path(
                 description="id of the batch: the same id and rows are counted once",
                 max_length=LONGEST_ID,
-                pattern=_BATCH,
+                pattern=_BATCH_PATTERN,
             ),
         ],
     ) -> JSONResponse:

@@ -36,14 +36,14 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 #: Number of 64-bit hashes of a row. Their sums over all rows, modulo 2^64, distinguish frames.
-_WORDS: Final = 2
+_HASHES_OF_ROW: Final = 2
 #: Cells with numbers below this are halves of the sums of hashes.
-_HALVES: Final = -(2**62)
+_LARGEST_HALF_CELL: Final = -(2**62)
 #: Number of rows, and of bytes, that an executor processes at a time.
-_ROWS = 2**18
-_BYTES = 2**26
+_ROWS_AT_A_TIME = 2**18
+_BYTES_AT_A_TIME = 2**26
 #: Number of cells from which the sums of several chunks are added up.
-_MANY_SUMS = 2**20
+_FEWEST_MERGED_CELLS = 2**20
 _BLOB = pl.Schema({"kind": pl.String, "packed": pl.Binary})
 _SUM_COLUMNS = pl.Schema(
     {"code": pl.Int64, "group_name": pl.String, "rows": pl.Int64, "us": pl.Int64}
@@ -127,8 +127,10 @@ class SparkRows(InputPart):
         hashed = hashlib.sha256(b"counton/spark rows")
         for text in (self._salt, *names, *types):
             hashed.update(len(text.encode()).to_bytes(8, "little") + text.encode())
-        for word in range(_WORDS + 1):
-            low, high = (rows_by_code.get(_HALVES - 2 * word - half, 0) for half in (1, 2))
+        for word in range(_HASHES_OF_ROW + 1):
+            low, high = (
+                rows_by_code.get(_LARGEST_HALF_CELL - 2 * word - half, 0) for half in (1, 2)
+            )
             hashed.update(((low + (high << 32)) % 2**64).to_bytes(8, "little"))
         digest = hashed.hexdigest()
         if self._digest is not None and self._columns == names and self._digest != digest:
@@ -263,9 +265,11 @@ class SparkSource(RemoteRows):
             schema,
             lambda parts: parts.groupBy("code", "group_name").agg(*sums),
         )
-        self._rows.read(columns, collected.filter(pl.col("code") < _HALVES).select("code", "rows"))
+        self._rows.read(
+            columns, collected.filter(pl.col("code") < _LARGEST_HALF_CELL).select("code", "rows")
+        )
         # A total that is null exceeds int64; its magnitude shows this too.
-        return collected.filter(pl.col("code") > _HALVES).with_columns(
+        return collected.filter(pl.col("code") > _LARGEST_HALF_CELL).with_columns(
             pl.col("^total .*$").fill_null(0)
         )
 
@@ -304,7 +308,10 @@ class _Work:
         for batch in batches:
             pending.append(batch)
             rows = sum(batch.num_rows for batch in pending)
-            if rows >= _ROWS or sum(batch.nbytes for batch in pending) >= _BYTES:
+            if (
+                rows >= _ROWS_AT_A_TIME
+                or sum(batch.nbytes for batch in pending) >= _BYTES_AT_A_TIME
+            ):
                 yield self._in_polars(pending)
                 pending = []
         if pending:
@@ -372,7 +379,9 @@ def with_hashes(frame: DataFrame, columns: Sequence[str]) -> DataFrame:
     selected = select(frame, columns)
     values = [selected[name] for name in selected.columns]
     inputs = [*values, *(value.isNull() for value in values)]
-    words = [F.xxhash64(F.lit(word), *inputs).alias(f"counton {word}") for word in range(_WORDS)]
+    words = [
+        F.xxhash64(F.lit(word), *inputs).alias(f"counton {word}") for word in range(_HASHES_OF_ROW)
+    ]
     return selected.select(*values, *words)
 
 
@@ -384,8 +393,8 @@ def alike(hashed: DataFrame, time: int, begin: int, length: int) -> DataFrame:
     """
     from pyspark.sql import functions as F  # noqa: N812
 
-    columns = hashed.columns[:-_WORDS]
-    words = hashed.columns[-_WORDS:]
+    columns = hashed.columns[:-_HASHES_OF_ROW]
+    words = hashed.columns[-_HASHES_OF_ROW:]
     us = F.unix_micros(hashed[columns[time]])
     piece = us - F.pmod(us - F.lit(begin), F.lit(length))
     keys = [hashed[name] for name in columns]
@@ -466,18 +475,18 @@ def _arrow(schema: pl.Schema) -> pa.Schema:
 
 def _batches(frame: pl.DataFrame, schema: pl.Schema) -> Iterator[pa.RecordBatch]:
     table = frame.select(list(schema)).cast(schema).to_arrow().cast(_arrow(schema))
-    yield from table.to_batches(max_chunksize=_ROWS)
+    yield from table.to_batches(max_chunksize=_ROWS_AT_A_TIME)
 
 
 class _Hashes:
     """Running sums of row hashes, each of the upper and of the lower 32 bits."""
 
     def __init__(self) -> None:
-        self._halves = np.zeros(2 * (_WORDS + 1), np.int64)
+        self._halves = np.zeros(2 * (_HASHES_OF_ROW + 1), np.int64)
 
     def add(self, chunk: pl.DataFrame) -> pl.DataFrame:
         """Add some rows' hashes; return the rows without them."""
-        words = chunk.columns[-_WORDS:]
+        words = chunk.columns[-_HASHES_OF_ROW:]
         sums = [chunk[word].to_numpy().view(np.uint64).sum(dtype=np.uint64) for word in words]
         self._halves += np.array([chunk.height, *sums], "<u8").view("<u4")
         return chunk.drop(words)
@@ -487,7 +496,7 @@ class _Hashes:
 
         Return the rows without them, and their ``number`` and ``newest`` time.
         """
-        halves = chunk.columns[-2 * _WORDS :]
+        halves = chunk.columns[-2 * _HASHES_OF_ROW :]
         number = int(chunk["number"].sum())
         sums = [int(chunk[half].sum()) for half in halves]
         self._halves += np.array([number % 2**32, number >> 32, *sums], np.int64)
@@ -496,7 +505,7 @@ class _Hashes:
 
     def halves(self) -> pl.DataFrame:
         """Return the sums by ``code``, which can be added up without overflow."""
-        codes = _HALVES - 1 - np.arange(len(self._halves), dtype=np.int64)
+        codes = _LARGEST_HALF_CELL - 1 - np.arange(len(self._halves), dtype=np.int64)
         return pl.DataFrame({"code": codes, "rows": self._halves})
 
 
@@ -512,7 +521,7 @@ def _cells(
             frames.append(sums_of_part(work.rows(rows), work.mapping, work.domain, counts))
         else:
             frames.append(sums_of_part(work.rows(hashes.add(chunk)), work.mapping, work.domain))
-        if sum(len(frame) for frame in frames) > max(_MANY_SUMS, 2 * len(frames[0])):
+        if sum(len(frame) for frame in frames) > max(_FEWEST_MERGED_CELLS, 2 * len(frames[0])):
             frames = [merge_sums(frames)]
     halves = pl.concat([schema.to_frame(), hashes.halves()], how="diagonal")
     yield from _batches(pl.concat([merge_sums(frames), halves]), schema)
@@ -526,7 +535,7 @@ def _candidates(work: _Work, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.R
         rows, cells = candidates(work.rows(hashes.add(chunk)), work.mapping, work.domain)
         frames.append(cells)
         yield from _packing("rows", rows)
-        if sum(len(frame) for frame in frames) > max(_MANY_SUMS, 2 * len(frames[0])):
+        if sum(len(frame) for frame in frames) > max(_FEWEST_MERGED_CELLS, 2 * len(frames[0])):
             frames = [merge_sums(frames)]
     if frames:
         yield from _packing("cells", merge_sums(frames))

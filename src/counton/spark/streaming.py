@@ -51,9 +51,9 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 #: Most consecutive empty batches before a query must be confirmed: the state records none of them.
-_EMPTY: Final = 1000
+_MOST_EMPTY_BATCHES: Final = 1000
 #: Errors about states, keys and budgets, which reveal nothing about rows or their number.
-_WITHOUT_ROWS = (
+_ERRORS_WITHOUT_ROWS = (
     StateError,
     NoiseKeyError,
     ConcurrentWriterError,
@@ -164,7 +164,7 @@ class Batches:
                     "foreachBatch, with the frame and the number that Spark gives"
                 )
             return self._count(SparkSource(rows, MicroBatch(query, number)), query, number)
-        except _WITHOUT_ROWS:
+        except _ERRORS_WITHOUT_ROWS:
             raise
         except Exception as error:
             kind = InputChangedError if isinstance(error, InputChangedError) else InvalidInputError
@@ -226,7 +226,7 @@ class Batches:
         if self.job.allow_empty_windows:
             return
         name = state.name
-        last = range(number, max(-1, number - _EMPTY), -1)
+        last = range(number, max(-1, number - _MOST_EMPTY_BATCHES), -1)
         digests = (MicroBatch(query, batch).digest() for batch in last)
         if any(state.is_counted(f"sha256:{digest}") for digest in digests):
             return
@@ -240,7 +240,7 @@ class Batches:
         if number > self.empty:
             raise StateRolledBackError(
                 f"the checkpoint is at batch {number:,}, but stream {name!r} has counted none of "
-                f"the {min(number, _EMPTY):,} batches before it: restore the state that belongs to "
-                f"the checkpoint, or give {param('allow_empty_windows', True)} if these batches "
-                "had no rows"
+                f"the {min(number, _MOST_EMPTY_BATCHES):,} batches before it: restore the state "
+                f"that belongs to the checkpoint, or give {param('allow_empty_windows', True)} if "
+                "these batches had no rows"
             )

@@ -34,12 +34,12 @@ Digests = NDArray[np.uint64]
 #: If a period has more parts than this, they are merged into one.
 MOST_PARTS: Final = 8
 #: Texts longer than this many bytes get a keyed BLAKE2b digest.
-_LONG = 64
+_MOST_BYTES_OF_SHORT_TEXT = 64
 _LABELS = "labels"
 #: Kind, period and part of the row with the secret.
 _SECRET_PLACE = ("secret", 0, 0)
 #: Most rows in one part, so that it stays below the longest value of a database (10^9 in SQLite).
-_LARGEST_PART = 2**25
+_MOST_ROWS_OF_PART = 2**25
 #: Masks of the first 0 to 8 bytes of a word.
 _MASKS = np.array([2 ** (8 * size) - 1 for size in range(9)], np.uint64)
 
@@ -154,11 +154,11 @@ class Secret:
         """
         # No text is a prefix of another in this encoding, because the length comes first.
         begins = np.cumsum(lengths) - lengths
-        padded = np.frombuffer(text + bytes(_LONG + 16), np.uint8)
+        padded = np.frombuffer(text + bytes(_MOST_BYTES_OF_SHORT_TEXT + 16), np.uint8)
         words = np.ndarray(len(padded) - 7, "<u8", padded, 0, (1,))  # eight bytes from each offset
-        short = np.minimum(lengths, _LONG)
-        heads = np.full((_LONG + 1, 2), purpose, "<u8")
-        heads[:, 0] = np.arange(_LONG + 1)
+        short = np.minimum(lengths, _MOST_BYTES_OF_SHORT_TEXT)
+        heads = np.full((_MOST_BYTES_OF_SHORT_TEXT + 1, 2), purpose, "<u8")
+        heads[:, 0] = np.arange(_MOST_BYTES_OF_SHORT_TEXT + 1)
         state = self._encrypt(heads).take(short, axis=0)  # encrypts every possible head once
         for offset in range(0, max(16, int(short.max(initial=0))), 16):
             longer = np.flatnonzero(short > offset) if offset else slice(None)
@@ -166,7 +166,7 @@ class Secret:
             _add_text(block, words, begins[longer] + offset, short[longer] - offset)
             state[longer] = self._encrypt(block)
         digests = state[:, 0].astype(np.uint64)
-        for row in np.flatnonzero(lengths > _LONG).tolist():
+        for row in np.flatnonzero(lengths > _MOST_BYTES_OF_SHORT_TEXT).tolist():
             name = text[begins[row] : begins[row] + lengths[row]]
             key = hmac.digest(self._secret, bytes([purpose]), "sha256")
             hashed = hashlib.blake2b(name, digest_size=8, key=key).digest()
@@ -295,8 +295,8 @@ def write(
     for kind, period, part in rows.addresses():
         last[kind, period] = part
     for digest_set in change.added:
-        for begin in range(0, len(digest_set.digests), _LARGEST_PART):
-            span = slice(begin, begin + _LARGEST_PART)
+        for begin in range(0, len(digest_set.digests), _MOST_ROWS_OF_PART):
+            span = slice(begin, begin + _MOST_ROWS_OF_PART)
             packed = pack(digest_set.digests[span], [column[span] for column in digest_set.columns])
             number = last.get((digest_set.kind, digest_set.period), 0) + 1
             last[digest_set.kind, digest_set.period] = number

@@ -27,7 +27,7 @@ from contextlib import contextmanager
 from typing import Any, Literal, NamedTuple, Protocol
 
 from counton.base.errors import ConcurrentWriterError, StateError, StateRolledBackError
-from counton.base.exact import MOST_SENT, name_alone
+from counton.base.exact import LARGEST_SENT_SHARE, name_alone
 from counton.base.private import Private, reveal
 from counton.state import schema
 from counton.state.database import Closing, Database, reading
@@ -38,8 +38,8 @@ from counton.state.sql import Connection
 LONGEST_ID = schema.LONGEST_NAME
 
 #: SQL conditions: all waiting batches of a stream, and those in one drain.
-_WAITING = "FROM counton_inbox_waiting WHERE stream_id = :stream"
-_DRAINED = f"{_WAITING} AND fold = :fold"
+_FROM_WAITING = "FROM counton_inbox_waiting WHERE stream_id = :stream"
+_FROM_DRAINED = f"{_FROM_WAITING} AND fold = :fold"
 
 
 @name_alone
@@ -122,7 +122,7 @@ def waiting_batches(database: Database, stream: str) -> frozenset[tuple[int, byt
         if not connection.has_table("counton_inbox_waiting"):
             return frozenset()
         number = connection.value("SELECT id FROM counton_streams WHERE name = :name", name=stream)
-        rows = connection.rows(f"SELECT id, digest, arrived {_WAITING}", stream=number)
+        rows = connection.rows(f"SELECT id, digest, arrived {_FROM_WAITING}", stream=number)
         return frozenset((int(id), bytes(digest), int(came)) for id, digest, came in rows)
 
 
@@ -162,7 +162,7 @@ class Inbox(Closing):
         self._ended: dict[int, tuple[int, bool]] = {}
         try:
             with self._database.transaction(write=True) as connection:
-                connection.lock(_MAKING)
+                connection.lock(_MAKING_LOCK)
                 if connection.has_table("counton_inbox_aside"):
                     raise StateError(
                         f"the inbox of state {self._database.label} was made by an earlier version "
@@ -171,7 +171,7 @@ class Inbox(Closing):
                     )
                 if not connection.has_table("counton_inbox_waiting"):
                     connection.script(schema.INBOX)
-                elif connection.first(_NEVER_COUNTED, latest=_LATEST) is not None:
+                elif connection.first(_NEVER_COUNTED_SQL, latest=_LATEST_ARRIVAL) is not None:
                     raise StateError(
                         "rows that wait in the inbox (table counton_inbox_waiting) belong to no "
                         "stream, or came at an impossible time: the state was altered; restore it "
@@ -238,7 +238,7 @@ class Inbox(Closing):
             " AND step BETWEEN :first AND :last"
         )
         for stream, windows in sorted(windows_by_stream.items()):
-            connection.lock(_FILLING, stream)  # no two servers may add at once
+            connection.lock(_FILLING_LOCK, stream)  # no two servers may add at once
             rows = connection.rows(sql, stream=stream, first=min(windows), last=max(windows))
             for window, share in rows:
                 filled.shares[stream, window] = share
@@ -249,7 +249,7 @@ class Inbox(Closing):
         """Open a transaction that adds waiting batches; refuse an old copy of the state."""
         guard = latest_guard(self._database)
         with self._database.transaction(write=True) as connection:
-            connection.lock(_CLOSING, shared=True)  # no stream is closed meanwhile
+            connection.lock(_CLOSING_LOCK, shared=True)  # no stream is closed meanwhile
             for name in set(streams):
                 position_of(connection, self._database, name, guard)
             yield connection
@@ -266,12 +266,14 @@ class Inbox(Closing):
         """
         waiting = reading("what waits in the inbox (table counton_inbox_waiting)")
         with self._database.transaction(write=True) as connection, waiting:
-            connection.lock(_DRAINING)  # otherwise rows of another server's drain may join this one
+            connection.lock(
+                _DRAINING_LOCK
+            )  # otherwise rows of another server's drain may join this one
             mine = {"stream": self._stream(connection, stream)}
             # By its name the type of the column is checked.
-            number = connection.value(f"SELECT min(fold) AS fold {_WAITING}", **mine)
+            number = connection.value(f"SELECT min(fold) AS fold {_FROM_WAITING}", **mine)
             if number is None:
-                none_yet = f"{_WAITING} AND fold IS NULL"
+                none_yet = f"{_FROM_WAITING} AND fold IS NULL"
                 first = connection.value(f"SELECT min(arrived) {none_yet}", **mine)
                 if first is None or end(int(first)) > by:
                     return None
@@ -285,7 +287,7 @@ class Inbox(Closing):
                     **mine,
                     fold=number,
                 )
-            sql = f"SELECT id, digest, rows, body, arrived, checksum {_DRAINED} ORDER BY id"
+            sql = f"SELECT id, digest, rows, body, arrived, checksum {_FROM_DRAINED} ORDER BY id"
             stored = connection.rows(sql, stream=mine["stream"], fold=number)
             rows = [_undamaged(row, mine["stream"]) for row in stored]
         return InboxDrain(
@@ -301,17 +303,17 @@ class Inbox(Closing):
     def close_stream(self, stream: str) -> bool:
         """Close a stream to all further batches; return False if one still waits to be counted."""
         with self._database.transaction(write=True) as connection:
-            connection.lock(_CLOSING)
+            connection.lock(_CLOSING_LOCK)
             stream_id = self._stream(connection, stream)
-            if connection.first(f"SELECT id {_WAITING} LIMIT 1", stream=stream_id) is not None:
+            if connection.first(f"SELECT id {_FROM_WAITING} LIMIT 1", stream=stream_id) is not None:
                 return False
-            if connection.first(_CLOSED, stream=stream_id) is None:
+            if connection.first(_CLOSED_SQL, stream=stream_id) is None:
                 connection.insert("counton_inbox_closed", {"stream_id": stream_id})
             return True
 
     def _is_closed(self, connection: Connection, stream_id: int) -> bool:
         """Return True if `close_stream` was called or the operator ended the stream."""
-        if connection.first(_CLOSED, stream=stream_id) is not None:
+        if connection.first(_CLOSED_SQL, stream=stream_id) is not None:
             return True
         from_stream = "FROM counton_streams WHERE id = :stream"
         epoch = connection.value(f"SELECT writer_epoch {from_stream}", stream=stream_id)
@@ -331,18 +333,18 @@ class Inbox(Closing):
                 counted now.
         """
         mine = {"stream": self._stream(connection, drain.stream), "fold": drain.number}
-        rows = connection.rows(f"SELECT digest {_DRAINED} ORDER BY id", **mine)
+        rows = connection.rows(f"SELECT digest {_FROM_DRAINED} ORDER BY id", **mine)
         if _digest(row.digest for row in rows) != drain.digest:
             raise _taken_by_another(drain)
-        if connection.execute(f"DELETE {_DRAINED}", **mine).rowcount != len(drain.batches):
+        if connection.execute(f"DELETE {_FROM_DRAINED}", **mine).rowcount != len(drain.batches):
             raise _taken_by_another(drain)  # another process took them meanwhile
 
     def drop_waiting(self, stream: str) -> int:
         """Delete an ended stream's waiting batches; return their number of rows, never counted."""
         with self._database.transaction(write=True) as connection:
             parameters = {"stream": self._stream(connection, stream)}
-            rows = connection.value(f"SELECT sum(rows) {_WAITING}", **parameters)
-            connection.execute(f"DELETE {_WAITING}", **parameters)
+            rows = connection.value(f"SELECT sum(rows) {_FROM_WAITING}", **parameters)
+            connection.execute(f"DELETE {_FROM_WAITING}", **parameters)
             return int(rows or 0)
 
     def load(self, stream: str | None = None) -> Load:
@@ -361,7 +363,7 @@ class Inbox(Closing):
         sql = "SELECT max(part) FROM counton_inbox_parts WHERE stream_id = :stream"
         with self._database.transaction(write=False) as connection:
             part = connection.value(sql, stream=self._stream(connection, stream))
-            return (part or 0.0) / MOST_SENT
+            return (part or 0.0) / LARGEST_SENT_SHARE
 
     def forget(self, before: int) -> int:
         """Delete batch ids older than this time in microseconds; resent batches count again."""
@@ -372,7 +374,7 @@ class Inbox(Closing):
     def _status_if_known(
         self, connection: Connection, stream: int, id: str, digest: bytes
     ) -> BatchStatus | None:
-        row = connection.first(_BATCH, stream=stream, batch=id)
+        row = connection.first(_BATCH_SQL, stream=stream, batch=id)
         if row is None:
             return None
         with reading("the answer to a batch"):
@@ -392,27 +394,27 @@ class Inbox(Closing):
 
 
 #: Latest time at which a batch may have come: in the year 2255.
-_LATEST = 2**53
-_NEVER_COUNTED = (
+_LATEST_ARRIVAL = 2**53
+_NEVER_COUNTED_SQL = (
     "SELECT id FROM counton_inbox_waiting WHERE arrived NOT BETWEEN 0 AND :latest"
     " OR stream_id NOT IN (SELECT id FROM counton_streams)"
 )
-_CLOSED = "SELECT stream_id FROM counton_inbox_closed WHERE stream_id = :stream"
-_BATCH = "SELECT * FROM counton_inbox_batches WHERE stream_id = :stream AND batch = :batch"
-_ENTER = (
+_CLOSED_SQL = "SELECT stream_id FROM counton_inbox_closed WHERE stream_id = :stream"
+_BATCH_SQL = "SELECT * FROM counton_inbox_batches WHERE stream_id = :stream AND batch = :batch"
+_INSERT_SQL = (
     "INSERT INTO counton_inbox_batches (stream_id, batch, digest, arrived, answer)"
     " VALUES (:stream, :batch, :digest, :arrived, :answer) ON CONFLICT DO NOTHING"
 )
 
 #: Lock of PostgreSQL under which the tables are made.
-_MAKING = schema.APPLICATION_ID + 1
+_MAKING_LOCK = schema.APPLICATION_ID + 1
 #: Lock of PostgreSQL under which rows are put into a drain. Without it, a server that was paused
 #: just before would add rows to a drain that another server is counting.
-_DRAINING = schema.APPLICATION_ID + 3
+_DRAINING_LOCK = schema.APPLICATION_ID + 3
 #: Lock of PostgreSQL that all who commit batches share, and that closing a stream takes alone.
-_CLOSING = schema.APPLICATION_ID + 4
+_CLOSING_LOCK = schema.APPLICATION_ID + 4
 #: Lock of PostgreSQL, one for each stream, under which streams are filled.
-_FILLING = (schema.APPLICATION_ID + 5) % 2**31
+_FILLING_LOCK = (schema.APPLICATION_ID + 5) % 2**31
 
 
 #: Row id of a stream, and the number of a window; 0 stands for all windows together.
@@ -436,7 +438,7 @@ class _FilledSums:
     def has_room_for(self, stream: int, batch: Batch) -> bool:
         """Return whether a batch may still be added in all its windows."""
         return not any(
-            self.shares.get((stream, window), 0.0) + share > MOST_SENT
+            self.shares.get((stream, window), 0.0) + share > LARGEST_SENT_SHARE
             for window, share in _shares_by_window(batch).items()
         )
 
@@ -473,7 +475,7 @@ def _shares_by_window(batch: Batch) -> Mapping[int, float]:
 def _enter(connection: Connection, stream: int, batch: Batch) -> bool:
     """Enter the id of a batch; return False if the stream has a batch with this id."""
     result = connection.execute(
-        _ENTER,
+        _INSERT_SQL,
         stream=stream,
         batch=batch.id,
         digest=batch.digest,
@@ -537,7 +539,7 @@ def _undamaged(row: WaitingRow, stream: int) -> WaitingRow:
             "rows that wait in the inbox (table counton_inbox_waiting) do not fit their checksum: "
             "the state was altered; restore it from a copy"
         )
-    if not 0 <= row.arrived <= _LATEST:
+    if not 0 <= row.arrived <= _LATEST_ARRIVAL:
         raise StateError(
             f"rows that wait in the inbox came {row.arrived:,} microseconds after 1970: the state "
             "was altered; restore it from a copy"

@@ -29,18 +29,18 @@ from counton.state.database import reading
 from counton.state.sql import Connection
 
 #: Most numbers in one row of several steps.
-_ROW = 2**18
+_NUMBERS_PER_ROW = 2**18
 #: Numbers that are converted to integers at once.
-_AT_ONCE = 2**20
+_NUMBERS_PER_CONVERSION = 2**20
 #: Inputs of a step up to this number of values are copied before their digests are computed.
-_FEW_NUMBERS = 64
+_MOST_COPIED_NUMBERS = 64
 #: Steps whose digests are held one by one: a digest is an object of 39 bytes.
-_DIGESTED = 2**14
+_DIGESTS_AT_ONCE = 2**14
 #: Bytes of a digest. Different inputs get one digest with probability 2^-48; the answer is then
 #: the earlier release, which reveals nothing.
-_DIGEST = 6
+_DIGEST_BYTES = 6
 #: Bytes of the checksum of a row.
-_CHECKSUM = 16
+_CHECKSUM_BYTES = 16
 
 
 def input_digests(subkey: bytes, steps: range, xs: NDArray[np.int64]) -> bytes:
@@ -53,17 +53,17 @@ def input_digests(subkey: bytes, steps: range, xs: NDArray[np.int64]) -> bytes:
     12
     """
     rows = np.asarray(xs, dtype="<i8").reshape(len(steps), -1)
-    keyed = blake2b(key=subkey, digest_size=_DIGEST)
+    keyed = blake2b(key=subkey, digest_size=_DIGEST_BYTES)
     digests = []
-    if rows.shape[1] > _FEW_NUMBERS:
+    if rows.shape[1] > _MOST_COPIED_NUMBERS:
         for step, row in zip(steps, rows, strict=True):
             digest = keyed.copy()
             digest.update(step.to_bytes(8, "little"))
             digest.update(np.ascontiguousarray(row).data)
             digests.append(digest.digest())
         return b"".join(digests)
-    for start in range(0, len(rows), _DIGESTED):
-        part = slice(start, start + _DIGESTED)
+    for start in range(0, len(rows), _DIGESTS_AT_ONCE):
+        part = slice(start, start + _DIGESTS_AT_ONCE)
         # One slice for each step is quicker than its parts.
         numbers = np.array(steps[part], dtype="<i8")[:, None]
         plain = np.concatenate([numbers, rows[part]], axis=1).tobytes()
@@ -133,7 +133,7 @@ def release_rows(
     count = len(releases.steps)
     first = releases.steps.start
     values = releases.values
-    size = max(1, _ROW * count // max(values.size, 1))
+    size = max(1, _NUMBERS_PER_ROW * count // max(values.size, 1))
     for start in range(0, count, size):
         part = slice(start, min(start + size, count))
         steps = range(first + part.start, first + part.stop)
@@ -176,7 +176,7 @@ def checksum_of(
     sizes = struct.pack("<3q", len(input_digests), len(texts), len(estimates))
     head = struct.pack("<2qd", step, steps, std)
     whole = b"".join([head, sizes, input_digests, texts, estimates])
-    return blake2b(whole, digest_size=_CHECKSUM).digest()
+    return blake2b(whole, digest_size=_CHECKSUM_BYTES).digest()
 
 
 def _check_row(row: JournalRow) -> JournalRow:
@@ -213,8 +213,8 @@ def _whole(
             return multiples
 
     flat = values.reshape(-1)
-    for start in range(0, flat.size, _AT_ONCE):
-        chunk = np.ascontiguousarray(flat[start : start + _AT_ONCE], np.float64)
+    for start in range(0, flat.size, _NUMBERS_PER_CONVERSION):
+        chunk = np.ascontiguousarray(flat[start : start + _NUMBERS_PER_CONVERSION], np.float64)
         again = _values(whole(chunk), text(unit))
         if (again.view(np.int64) != chunk.view(np.int64)).any():
             return "", lambda values: np.array(values, np.float64).view(np.int64)
@@ -229,8 +229,8 @@ def _values(whole: NDArray[np.int64], unit: str | None) -> IntegersOrFloats:
     if unit:
         flat = whole.reshape(-1)
         flat_values = values.reshape(-1)
-        for start in range(0, whole.size, _AT_ONCE):
-            part = slice(start, start + _AT_ONCE)
+        for start in range(0, whole.size, _NUMBERS_PER_CONVERSION):
+            part = slice(start, start + _NUMBERS_PER_CONVERSION)
             flat_values[part] = to_data(flat[part], Fraction(unit))
     return values
 
@@ -312,10 +312,10 @@ def _join_entries(rows: Sequence[JournalRow], steps: range, shape: tuple[int, ..
         begins_at_following = part.start == 0 or (is_first_row and part.start > 0)
         if not begins_at_following or part.stop <= part.start:
             raise _unreadable(steps, following)
-        if len(row.input_digests) != _DIGEST * row.steps:
+        if len(row.input_digests) != _DIGEST_BYTES * row.steps:
             raise ValueError(
                 f"the digests of inputs of {row.steps:,} steps take "
-                f"{len(row.input_digests)} bytes instead of {_DIGEST * row.steps}"
+                f"{len(row.input_digests)} bytes instead of {_DIGEST_BYTES * row.steps}"
             )
         chunk = _values(_decode(row, shape), row.unit)[part]
         if not is_first_row and chunk.dtype != values.dtype:  # one of them was altered
@@ -327,7 +327,7 @@ def _join_entries(rows: Sequence[JournalRow], steps: range, shape: tuple[int, ..
                 values = _room_for(rows, steps, shape, chunk.dtype)
             begin = following - steps.start
             values[begin : begin + len(chunk), *map(slice, chunk.shape[1:])] = chunk
-        digests.append(row.input_digests[_DIGEST * part.start : _DIGEST * part.stop])
+        digests.append(row.input_digests[_DIGEST_BYTES * part.start : _DIGEST_BYTES * part.stop])
         following = first + part.stop
         std = row.std
     if following != steps.stop:
@@ -391,7 +391,9 @@ def first_other(stored: bytes, start: int, current: bytes) -> int | None:
     """Return the first step, from ``start`` on, at which two strings of digests differ."""
     if hmac.compare_digest(stored, current):
         return None
-    old, new = (np.frombuffer(text, np.uint8).reshape(-1, _DIGEST) for text in (stored, current))
+    old, new = (
+        np.frombuffer(text, np.uint8).reshape(-1, _DIGEST_BYTES) for text in (stored, current)
+    )
     return start + int(np.argmax((old != new).any(axis=1)))
 
 
@@ -421,7 +423,7 @@ class WindowTotals(NamedTuple):
 
     def blocks(self) -> Iterator[tuple[int, WindowTotals]]:
         """Yield for each database row the first window of its fixed range, and the totals in it."""
-        size = max(1, _ROW // max(1, self.totals[:1].size))
+        size = max(1, _NUMBERS_PER_ROW // max(1, self.totals[:1].size))
         numbers = (self.steps - 1) // size
         edges = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(numbers)]
         for start, stop in pairwise(edges):
@@ -564,7 +566,7 @@ def is_read(
 
 
 #: Bytes of the keyed digest of a file. Another file has the same with probability 2^-128.
-_SOURCE = 16
+_SOURCE_DIGEST_BYTES = 16
 
 
 def write_sources(
@@ -578,7 +580,8 @@ def write_sources(
         if address not in parts:
             whole = _digests_in(connection, rows, address)
             parts[address] = {
-                whole[start : start + _SOURCE] for start in range(0, len(whole), _SOURCE)
+                whole[start : start + _SOURCE_DIGEST_BYTES]
+                for start in range(0, len(whole), _SOURCE_DIGEST_BYTES)
             }
         if keyed in parts[address]:
             raise InputChangedError(
@@ -598,9 +601,9 @@ def has_source(connection: Connection, rows: AuthenticatedRows, digest: str, sub
     whole = _digests_in(connection, rows, _part_of(keyed))
 
     def digest_of(place: int) -> bytes:
-        return whole[place * _SOURCE : (place + 1) * _SOURCE]
+        return whole[place * _SOURCE_DIGEST_BYTES : (place + 1) * _SOURCE_DIGEST_BYTES]
 
-    place = bisect.bisect_left(range(len(whole) // _SOURCE), keyed, key=digest_of)
+    place = bisect.bisect_left(range(len(whole) // _SOURCE_DIGEST_BYTES), keyed, key=digest_of)
     return digest_of(place) == keyed
 
 
@@ -615,4 +618,4 @@ def _digests_in(connection: Connection, rows: AuthenticatedRows, address: Addres
 
 
 def _keyed_digest(digest: str, subkey: bytes) -> bytes:
-    return hmac.digest(subkey, digest.encode(), "sha256")[:_SOURCE]
+    return hmac.digest(subkey, digest.encode(), "sha256")[:_SOURCE_DIGEST_BYTES]

@@ -23,7 +23,7 @@ from counton.state.database import Closing, Database
 #: Seconds after which an unrenewed lease is over.
 LEASE_SECONDS = 10
 
-_MAKING = schema.APPLICATION_ID + 2
+_MAKING_LOCK = schema.APPLICATION_ID + 2
 
 
 class Leases(Closing):
@@ -63,7 +63,7 @@ class Leases(Closing):
         if self.is_exclusive:
             return
         with self._database.transaction(write=True) as connection:
-            connection.lock(_MAKING)
+            connection.lock(_MAKING_LOCK)
             if not connection.has_table("counton_turns"):
                 connection.script(schema.TURNS)
             rows = connection.rows("SELECT id, name FROM counton_streams")

@@ -17,7 +17,7 @@ from counton.state import schema
 
 _PLACE = re.compile(r"(?<!:):(\w+)")
 #: Most connections kept open between transactions.
-_MOST_IDLE = 5
+_MOST_IDLE_CONNECTIONS = 5
 #: Column types, and a random identifier, in the two kinds of database.
 _OF_STREAM = "stream_id BIGINT NOT NULL REFERENCES counton_streams (id)"
 _SQLITE_WORDS = {
@@ -240,7 +240,7 @@ class Connections:
         finally:
             if broken:
                 connection.abandon()
-            elif len(self._idle) < _MOST_IDLE:
+            elif len(self._idle) < _MOST_IDLE_CONNECTIONS:
                 self._idle.append(driver)
             else:
                 driver.close()

@@ -913,9 +913,9 @@ def _refuse_wrong_bound(stream: Stream) -> None:
         )
 
 
-_OF_CELL = "FROM counton_noise WHERE stream_id = :stream AND cell = :cell"
-_FIND = (
-    f"SELECT step, steps, cell, cells, noise {_OF_CELL}"
+_FROM_NOISE_OF_CELL = "FROM counton_noise WHERE stream_id = :stream AND cell = :cell"
+_FIND_NOISE_SQL = (
+    f"SELECT step, steps, cell, cells, noise {_FROM_NOISE_OF_CELL}"
     " AND step <= :step ORDER BY step DESC LIMIT 1"
 )
 
@@ -930,7 +930,7 @@ class NoiseTable:
     def find(self, step: int, cell: int) -> EncryptedNoise | None:
         """Return the newest noise of the block at ``cell`` from ``step`` or before, or None."""
         with suppress(CountonError), self.database.transaction(write=False) as connection:
-            row = connection.first(_FIND, stream=self.stream_id, cell=cell, step=step)
+            row = connection.first(_FIND_NOISE_SQL, stream=self.stream_id, cell=cell, step=step)
             if row is not None:
                 return EncryptedNoise._make(row)
         return None
@@ -939,5 +939,5 @@ class NoiseTable:
         """Replace the noise of the block at ``cell``; if that fails, silently keep the old one."""
         mine = {"stream_id": self.stream_id}
         with suppress(CountonError), self.database.transaction(write=True) as connection:
-            connection.execute(f"DELETE {_OF_CELL}", stream=self.stream_id, cell=cell)
+            connection.execute(f"DELETE {_FROM_NOISE_OF_CELL}", stream=self.stream_id, cell=cell)
             connection.insert("counton_noise", *(row._asdict() | mine for row in rows))

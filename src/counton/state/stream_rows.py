@@ -90,13 +90,13 @@ class PublicFacts(NamedTuple):
         for fact, names in self.names.items():
             if summaries_before.get(fact, {}).get("digest") == names.digest:
                 continue
-            connection.execute(f"DELETE {_OF_FACT}", stream=stream_id, fact=fact)
+            connection.execute(f"DELETE {_FROM_NAMES_OF_FACT}", stream=stream_id, fact=fact)
             for part, block in enumerate(names.blocks()):
                 row = {"stream_id": stream_id, "fact": fact, "part": part, "names": block}
                 connection.insert("counton_names", row)
 
 
-_OF_FACT = "FROM counton_names WHERE stream_id = :stream AND fact = :fact"
+_FROM_NAMES_OF_FACT = "FROM counton_names WHERE stream_id = :stream AND fact = :fact"
 
 
 def read_public_facts(connection: Connection, stream_id: int, text: str) -> dict[str, object]:
@@ -125,7 +125,7 @@ def _read_names(
 def _blocks(
     connection: Connection, stream_id: int, fact: str, summary: Mapping[str, object]
 ) -> list[bytes]:
-    every = f"SELECT names {_OF_FACT} ORDER BY part"
+    every = f"SELECT names {_FROM_NAMES_OF_FACT} ORDER BY part"
     rows = connection.rows(every, stream=stream_id, fact=fact)
     blocks = [bytes(row.names) for row in rows]
     if digest_of(blocks) != summary["digest"]:

@@ -51,7 +51,7 @@ from counton.state.rollback_guard import GuardPosition, RollbackGuard, latest_gu
 from counton.state.sql import Connection
 
 #: Values recomputed at once.
-_CHUNK = 2**20
+_VALUES_PER_CHUNK = 2**20
 
 
 @dataclass(frozen=True)
@@ -400,14 +400,14 @@ class _Recomputation:
         design = self._design
         begin = 1
         if not design.finds_cells:
-            size = max(1, _CHUNK // max(math.prod(design.step_shape), 1))
+            size = max(1, _VALUES_PER_CHUNK // max(math.prod(design.step_shape), 1))
             for begin in range(1, last + 1, size):
                 yield range(begin, min(begin + size, last + 1))
             return
         with self._database.transaction(write=False) as connection:
             rows = [*journal.widths(connection, self._row.id, last)]
         for (steps, width), (before, width_before) in zip(rows[1:], rows, strict=False):
-            if width != width_before or steps.stop - begin > _CHUNK // max(width, 1):
+            if width != width_before or steps.stop - begin > _VALUES_PER_CHUNK // max(width, 1):
                 yield range(begin, before.stop)
                 begin = before.stop
         if begin <= last:

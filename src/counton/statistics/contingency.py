@@ -25,7 +25,7 @@ from counton.tables.grid import Grid, margins_strategies
 #: Largest product of the integer weights on all columns: over time, where sums keep growing, and
 #: for one release.
 _LARGEST_WEIGHT = 2**12
-_LARGEST_ONCE = 2**28
+_LARGEST_WEIGHT_OF_ONE_RELEASE = 2**28
 #: Largest number of rows of all margins together.
 _MOST_ROWS = 10**6
 
@@ -197,7 +197,7 @@ class Contingency(GridCells):
 
     @override
     def _choose(self, norm: Norm, horizon: int | None = None) -> Grid:
-        most = _LARGEST_ONCE if horizon == 1 else _LARGEST_WEIGHT
+        most = _LARGEST_WEIGHT_OF_ONE_RELEASE if horizon == 1 else _LARGEST_WEIGHT
         return Grid(margins_strategies(self.shape, norm, equal=self.equal, largest_weight=most))
 
     @property

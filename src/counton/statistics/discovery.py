@@ -59,17 +59,17 @@ if TYPE_CHECKING:
     from counton.continual.design import Design
 
 #: Largest number of cells of a stream.
-ROOM = 2**31
+MOST_CELLS = 2**31
 #: Thresholds are multiples of this many standard deviations.
-_GRAIN = Fraction(1, 64)
+_THRESHOLD_UNIT = Fraction(1, 64)
 #: Factor that covers the rounding of logarithms and exponentials many times over.
 _ROUNDING = 1 + 1e-6
 #: Largest number of draws whose sum has its exact tail; for more draws a bound is used.
-_FEW = 64
+_MOST_EXACT_DRAWS = 64
 #: Largest number of released counts of one group in a stream; each gets its share of delta.
-_LONGEST_STREAM = 2**24
+_MOST_RELEASED_COUNTS = 2**24
 #: A threshold that no count reaches.
-_NEVER = 2**63 - 1
+_UNREACHABLE_THRESHOLD = 2**63 - 1
 
 
 class ComparedCells(NamedTuple):
@@ -200,14 +200,14 @@ class Discovery:
         counts = draws(strategy, distribution, steps, compared.n_cells)
         low = 0
         high = 64
-        while groups * delta_bound(distribution, counts, high * _GRAIN) > delta:
+        while groups * delta_bound(distribution, counts, high * _THRESHOLD_UNIT) > delta:
             low = high
             high = 2 * high
         while high - low > 1:
             middle = (low + high) // 2
-            enough = groups * delta_bound(distribution, counts, middle * _GRAIN) <= delta
+            enough = groups * delta_bound(distribution, counts, middle * _THRESHOLD_UNIT) <= delta
             low, high = (low, middle) if enough else (middle, high)
-        return cls(str(delta), str(high * _GRAIN), groups, change, compared)
+        return cls(str(delta), str(high * _THRESHOLD_UNIT), groups, change, compared)
 
     def noise_guarantee(self, guarantee: Any) -> PureDP | None:
         """Return the guarantee of the noisy counts alone, without the delta of showing groups."""
@@ -240,7 +240,7 @@ class Discovery:
         last = design.strategy.horizon or 1
         versions = design.strategy.facts.versions
         thresholds = self.thresholds(design, range(1 if versions == 1 else last, last + 1))
-        thresholds = thresholds[thresholds < _NEVER]
+        thresholds = thresholds[thresholds < _UNREACHABLE_THRESHOLD]
         lowest, highest = (
             -(-int(threshold) // self.compared.row)
             for threshold in (thresholds.min(), thresholds.max())
@@ -265,7 +265,7 @@ class Discovery:
             np.stack([number.ravel(), rest.ravel()]), axis=1, return_counts=True
         )
         for (draws_in_one, reached), times in zip(pairs.T.tolist(), releases.tolist(), strict=True):
-            if reached < _NEVER // 2:
+            if reached < _UNREACHABLE_THRESHOLD // 2:
                 total += times * tail(draws_in_one, reached)
         return self.groups * total * _ROUNDING
 
@@ -283,7 +283,7 @@ class Discovery:
             self.change * row + _above(variance, Fraction(self.margin)), np.int64
         )
         if versions > 1:
-            thresholds[np.asarray(steps)[:, None] <= np.arange(versions)] = _NEVER
+            thresholds[np.asarray(steps)[:, None] <= np.arange(versions)] = _UNREACHABLE_THRESHOLD
         return thresholds
 
 
@@ -338,11 +338,11 @@ def draws(
     {1: 200, 2: 100}
     """
     versions = strategy.facts.versions
-    if steps * versions > _LONGEST_STREAM:
+    if steps * versions > _MOST_RELEASED_COUNTS:
         version_note = "" if versions == 1 else f", each with {versions:,} versions of a window,"
         raise InvalidInputError(
             f"{param('windows', steps)}{version_note} is too large; streams that find their groups "
-            f"have at most {_LONGEST_STREAM // versions:,}: give longer windows, or fewer"
+            f"have at most {_MOST_RELEASED_COUNTS // versions:,}: give longer windows, or fewer"
         )
     alike = steps if versions > 1 else 1  # all releases compare the same versions
     variance = compared_variance(strategy, distribution, range(1, steps // alike + 1))
@@ -388,7 +388,7 @@ def _tail_of(distribution: DiscreteLaplace) -> Callable[[int, int], float]:
 
     def tail(number: int, reached: int) -> float:
         probability = math.exp(min(0.0, float(np.min(number * moment - s * reached))))
-        if number <= _FEW and reached > 0:
+        if number <= _MOST_EXACT_DRAWS and reached > 0:
             probability = laplace_tail(distribution, number)(reached - 1) / 2
         return probability
 

@@ -24,7 +24,7 @@ from counton.statistics.users import (
     user_digests,
 )
 
-_MOST = 2**40
+_MOST_CHANGES = 2**40
 #: A record of a user: a digest, and the number of counted changes. (The last number is unused.)
 _RECORD = np.dtype([("user", f"V{DIGEST}"), ("times", "<i8"), ("unused", "<i8")])
 
@@ -72,7 +72,7 @@ class Distinct(Statistic):
         self._call_units(unit, "user")
         self.changes = changes
         if changes is not None:
-            self.changes = check_integer("changes", changes, 1, _MOST)
+            self.changes = check_integer("changes", changes, 1, _MOST_CHANGES)
             self.phrase = "number of {units} who are there"
 
     @override

@@ -342,12 +342,12 @@ class GridCells(TableStatistic):
 
 
 #: Largest number of different numbers of draws for which each sum gets a distribution of its own.
-_SIZES = 512
+_MOST_SUM_DISTRIBUTIONS = 512
 
 
 def _few(draws: Integers) -> Integers:
     """Round numbers of draws up to few values: intervals become wider, never too narrow."""
-    if len(np.unique(draws)) <= _SIZES:
+    if len(np.unique(draws)) <= _MOST_SUM_DISTRIBUTIONS:
         return draws
     step = 2 ** np.maximum(np.floor(np.log2(np.maximum(draws, 1))).astype(np.int64) - 6, 0)
     rounded: Integers = -(-draws // step) * step

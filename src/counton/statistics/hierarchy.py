@@ -47,7 +47,7 @@ from counton.tables.tree_strategy import tree_strategy_for
 
 #: Smallest integer weight of a measured cell: over time, where sums keep growing; for one release.
 _LEAST_WEIGHT = 2**8
-_LEAST_ONCE = 2**20
+_LEAST_WEIGHT_OF_ONE_RELEASE = 2**20
 #: Smallest and largest wanted standard deviation. If a guarantee is stated, only ratios of wanted
 #: standard deviations matter, and the first number is the smallest ratio.
 _LEAST_STD = 2.0**-20
@@ -293,7 +293,7 @@ class Hierarchy(TableStatistic):
     @override
     def _choose(self, norm: Norm, horizon: int | None = None) -> TreeStrategy:
         variances, unit = wanted_variances(self.tree, self.targets, relative=True)
-        least = _LEAST_ONCE if horizon == 1 else _LEAST_WEIGHT
+        least = _LEAST_WEIGHT_OF_ONE_RELEASE if horizon == 1 else _LEAST_WEIGHT
         return tree_strategy_for(self.tree, variances, norm, unit=unit, least_weight=least)[0]
 
     @override
@@ -351,7 +351,9 @@ class Hierarchy(TableStatistic):
         if self.targets is None:
             return None
         variances, _ = wanted_variances(self.tree, self.targets, relative=False)
-        measurement, std = tree_strategy_for(self.tree, variances, 2, least_weight=_LEAST_ONCE)
+        measurement, std = tree_strategy_for(
+            self.tree, variances, 2, least_weight=_LEAST_WEIGHT_OF_ONE_RELEASE
+        )
         statistic = self._with_measurement(measurement)
         moved = statistic.contribution().pattern
         assert isinstance(moved, BoundedChange)

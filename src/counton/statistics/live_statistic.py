@@ -50,12 +50,12 @@ _FORMAT = "counton-statistic-1"
 
 
 #: Largest number of values (steps times cells) computed at a time, and of draws of noise in memory.
-_CHUNK = 2**16
-_DRAWS = 2**24
+_VALUES_PER_CHUNK = 2**16
+_MOST_DRAWS_IN_MEMORY = 2**24
 #: Largest number of cells in one table.
-_MOST_LISTED = 2**22
+_MOST_LISTED_CELLS = 2**22
 #: Requested cells whose indices differ by at most this much are computed together.
-_NEAR = 16
+_LARGEST_GAP_OF_CELLS = 16
 
 
 class _CellNoise:
@@ -64,7 +64,7 @@ class _CellNoise:
     def __init__(self, field: NoiseField, cells: NDArray[np.int64]) -> None:
         self.shape = (len(cells),)
         gaps = np.diff(cells)
-        breaks = (np.flatnonzero((gaps < 1) | (gaps > _NEAR)) + 1).tolist()
+        breaks = (np.flatnonzero((gaps < 1) | (gaps > _LARGEST_GAP_OF_CELLS)) + 1).tolist()
         self._parts: list[tuple[slice, NoiseField, NDArray[np.int64]]] = []
         for begin, stop in zip([0, *breaks], [*breaks, len(cells)], strict=True):
             first = int(cells[begin])
@@ -346,8 +346,8 @@ class RunningStatistic:
         strategy = self.design.strategy
         values = np.zeros((len(steps), len(cells)), np.int64)
         # If a release reads all earlier steps, this many numbers are in memory for each cell.
-        most = max(_NEAR, _DRAWS // max(1, steps.stop))
-        chunk = max(1, min(_CHUNK // max(1, len(steps)), most))
+        most = max(_LARGEST_GAP_OF_CELLS, _MOST_DRAWS_IN_MEMORY // max(1, steps.stop))
+        chunk = max(1, min(_VALUES_PER_CHUNK // max(1, len(steps)), most))
         for start in range(0, len(cells), chunk):
             part = slice(start, start + chunk)
             values[:, part] = strategy.noise(_CellNoise(self._field, cells[part]), steps)
@@ -593,10 +593,10 @@ class OnDemandResult(StatisticResult):
             cells = np.array([self.statistic.cell(name) for name in names], dtype=np.int64)
             return np.unique(cells) if len(set(cells.tolist())) < len(cells) else cells
         count = math.prod(self.statistic.cells)
-        if count > _MOST_LISTED:
+        if count > _MOST_LISTED_CELLS:
             raise InvalidInputError(
-                f"there are {count:,} cells, and at most {_MOST_LISTED:,} can be listed: ask for "
-                "single cells by name"
+                f"there are {count:,} cells, and at most {_MOST_LISTED_CELLS:,} can be listed: ask "
+                "for single cells by name"
             )
         return np.arange(count)
 

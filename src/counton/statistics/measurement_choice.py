@@ -172,7 +172,7 @@ def refuse_inexact_measurements(sums: Integers, largest_entry: int) -> None:
 
 
 #: Room for noise and rounding, in standard deviations of the noise.
-_ROOM = 64
+_ROOM_STDS = 64
 
 
 def most_read(bits: int, std: float) -> float:
@@ -181,4 +181,4 @@ def most_read(bits: int, std: float) -> float:
     >>> most_read(16, 1.0) / 2**37
     0.99...
     """
-    return 2.0 ** (53 - bits) - _ROOM * max(std, 1.0)
+    return 2.0 ** (53 - bits) - _ROOM_STDS * max(std, 1.0)

@@ -73,7 +73,7 @@ _LARGEST_BOUND = 10**100
 _LARGEST_SUM = 2**62
 _LARGEST_ROW = 2**62
 #: Divisors must exceed their largest error by more than this factor, which covers rounding.
-_SURELY = 1 + 1e-9
+_DIVISOR_MARGIN = 1 + 1e-9
 #: Number of columns that each kind of number needs.
 _COLUMNS = {"count": 0, "sum": 1, "mean": 1, "variance": 1, "covariance": 2}
 
@@ -291,7 +291,7 @@ class MomentsResult(StatisticResult):
             return value - half, value + half
         if kind == "mean":
             unit_half = self._unit_halfwidth(fails)
-            if not number > unit_half * _SURELY:
+            if not number > unit_half * _DIVISOR_MARGIN:
                 return moment.least, moment.most
             mean = MeanEnds.of_share(self._mean(places[0]).value, unit_half / number)
             return mean.low, mean.high
@@ -304,7 +304,7 @@ class MomentsResult(StatisticResult):
             rest = fails * (1 - NUMBER_FAILS)
             unit_half = self._unit_halfwidth(rest * part / len(places))
             ratio = self._unit_halfwidth(rest * (1 - part))
-            if not number > max(unit_half, ratio) * _SURELY:
+            if not number > max(unit_half, ratio) * _DIVISOR_MARGIN:
                 return moment.least, moment.most
             ends = self._second(kind, places, unit_half / number, ratio / number)
             low = min(low, ends[0])

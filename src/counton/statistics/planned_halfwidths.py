@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from counton.strategies.workloads import Decayed
 
 #: So many rows that no interval is clipped at 0.
-_MANY = 10**7
+_ROWS_WITHOUT_CLIPPING = 10**7
 
 
 def planned_halfwidths(
@@ -214,7 +214,7 @@ def planned_result(
         over: as in `planned_halfwidths`.
     """
     start = step_before(design, step, over)
-    counted = _MANY
+    counted = _ROWS_WITHOUT_CLIPPING
     if rows is not None:
         counted = max(rows * (step - start) // step, 1)
     value = _typical_value(statistic, design, counted, step - start)
@@ -251,7 +251,7 @@ def planned_decayed_result(
         rows: number of rows from step 1 to ``step``; None: as in `planned_result`.
         decay: how fast the weights of steps fall.
     """
-    counted = _MANY
+    counted = _ROWS_WITHOUT_CLIPPING
     if rows is not None:
         weights = (1 - decay.factor**step) / (1 - decay.factor)
         counted = max(int(rows * weights / step), 1)

@@ -31,7 +31,7 @@ from counton.continual.formulas import ClosedForm, TableNumbers
 from counton.continual.intervals import SMALLEST_TAIL, check_confidence_level
 
 #: Values are compared in blocks of this size to find a bound on the largest ones.
-_BLOCK = 128
+_VALUES_PER_BLOCK = 128
 
 
 @dataclass(frozen=True, eq=False)
@@ -259,11 +259,11 @@ def ranking_levels(groups: int, k: int, confidence_level: float) -> tuple[float,
 
 def _largest(values: NDArray[Any], count: int) -> NDArray[np.int64]:
     """Return the ``count`` largest values' indices, largest first; equal values in order."""
-    blocks = len(values) // _BLOCK
+    blocks = len(values) // _VALUES_PER_BLOCK
     places = np.arange(len(values))
     if blocks >= 2 * count:
         # A bound that as many blocks reach as values are wanted: hence enough values reach it.
-        tops = values[: blocks * _BLOCK].reshape(blocks, _BLOCK).max(axis=1)
+        tops = values[: blocks * _VALUES_PER_BLOCK].reshape(blocks, _VALUES_PER_BLOCK).max(axis=1)
         bound = np.partition(tops, blocks - count)[blocks - count]
         places = np.flatnonzero(values >= bound)
     return np.asarray(places[np.argsort(-values[places], kind="stable")[:count]])

@@ -19,8 +19,8 @@ from counton.statistics.catalogue import statistic_to_dict
 _TOLERANCE = 2.5e-4
 #: Largest integer weight of the statistic with the smallest, and largest 1-norm of one unit's
 #: change in all cells (`BoundedChange`).
-_MOST_SIZE = 2**14
-_MOST = 2**40
+_LARGEST_LEAST_WEIGHT = 2**14
+_LARGEST_NORM_OF_CHANGE = 2**40
 
 
 def part_design(
@@ -70,12 +70,12 @@ def weights_for_noise(report: Any, norm: Literal[1, 2]) -> dict[str, int]:
     sizes = [float(l1) if norm == 1 else math.sqrt(squared) for l1, squared in norms.values()]
     ideal = [share ** (1 / norm) / size for share, size in zip(shares, sizes, strict=True)]
     largest = 0
-    for factor in range(1, _MOST_SIZE):
+    for factor in range(1, _LARGEST_LEAST_WEIGHT):
         weights = [max(1, round(factor * weight / min(ideal))) for weight in ideal]
         pairs = zip(norms.values(), weights, strict=True)
         moved = [scaled_norms(l1, squared, by=weight) for (l1, squared), weight in pairs]
         largest = sum(l1 for l1, _ in moved)
-        if largest > _MOST:
+        if largest > _LARGEST_NORM_OF_CHANGE:
             break
         whole = sum(lengths[norm - 1] for lengths in moved)
         if all(

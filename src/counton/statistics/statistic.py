@@ -61,7 +61,7 @@ class ErrorScale(NamedTuple):
 
 
 #: Largest number of names in an error message.
-_NAMED = 20
+_SHOWN_NAMES = 20
 #: Words for protected units that are not called events.
 NO_EVENTS = ("user", "edge", "letter")
 
@@ -133,7 +133,8 @@ def place_of_name(statistic: Statistic, name: Any) -> int:
     names = [str(label) for label in ([counted] if counted else statistic.number_names)]
     if type(name) in (str, int) and str(name) in names:
         return names.index(str(name))
-    advice = f"give one of {', '.join(names[:_NAMED])}{', ...' if len(names) > _NAMED else ''}"
+    shown_names = ", ".join(names[:_SHOWN_NAMES])
+    advice = f"give one of {shown_names}{', ...' if len(names) > _SHOWN_NAMES else ''}"
     advice = suggest(name, names) + advice
     raise InvalidInputError(f"{quote_name(name)} is not among the {len(names):,} names; {advice}")
 

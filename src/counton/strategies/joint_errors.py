@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from counton.strategies.workloads import Part
 
 #: Longest horizon for which decayed sums of any strategy are compared.
-LARGEST_DECAYED = 512
+LONGEST_DECAYED_HORIZON = 512
 #: Up to these numbers of steps the errors of a workload are those of all steps; beyond, of some.
-_ALL_STEPS = 2**12
-_ALL_CHEAP_STEPS = 2**20
-_SOME_STEPS = 1024
+_MOST_ENUMERATED_STEPS = 2**12
+_MOST_CHEAP_STEPS = 2**20
+_SAMPLED_STEPS = 1024
 
 
 def noise_variance(
@@ -120,14 +120,14 @@ def recent_variances(
         return np.asarray(faster * unit)
     # Each released number was rounded, and two of them enter each step's own number.
     rounded = 2 * strategy.facts.rounding_variance / (1 - part.factor**2)
-    long = strategy.horizon is None or strategy.horizon > LARGEST_DECAYED
+    long = strategy.horizon is None or strategy.horizon > LONGEST_DECAYED_HORIZON
     by_step = [_summed_decay(strategy, part.factor, stop) for stop in stops.tolist() if long]
     if long and None not in by_step:
         return np.asarray(np.array(by_step, np.float64) * unit + rounded)
     if long:
         raise InvalidInputError(
             f"errors of decayed sums of {strategy!r} can be computed up to a horizon of "
-            f"{LARGEST_DECAYED:,} steps: use BandedRoot or Independent"
+            f"{LONGEST_DECAYED_HORIZON:,} steps: use BandedRoot or Independent"
         )
     variances = _decayed_variances(strategy, part.factor)
     return np.asarray(variances[stops - 1] * unit + rounded)
@@ -173,9 +173,9 @@ def _decayed_variances(strategy: StreamStrategy, factor: float) -> Floats:
 def recent_steps(strategy: StreamStrategy, last: int) -> Integers:
     """Return the steps over which the errors of a workload are compared: all, or some of many."""
     cheap = strategy._decayed_variance(0.5, np.ones(1, np.int64)) is not None
-    if last <= (_ALL_CHEAP_STEPS if cheap else _ALL_STEPS):
+    if last <= (_MOST_CHEAP_STEPS if cheap else _MOST_ENUMERATED_STEPS):
         return np.arange(1, last + 1)
-    return np.unique(np.linspace(1, last, _SOME_STEPS).astype(np.int64))
+    return np.unique(np.linspace(1, last, _SAMPLED_STEPS).astype(np.int64))
 
 
 def recent_variance(

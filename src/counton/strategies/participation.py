@@ -84,24 +84,24 @@ _NORMS: tuple[Norm, Norm] = (1, 2)
 NORMS: dict[NoiseKind, Norm] = {"laplace": 1, "gaussian": 2}
 #: If a unit counts in more steps than this, their worst distribution over a tree is not computed;
 #: `_level_bound` is used.
-_MOST_SHARED = 1024
+_MOST_DISTRIBUTED_STEPS = 1024
 #: All sets of steps are tried up to this many sets, on horizons up to this many steps.
 _MOST_SETS = 2**16
-_MOST_TRIED = 128
+_LONGEST_TRIED_HORIZON = 128
 #: Largest number of array entries when sums over all sets of columns are computed.
 _MOST_ENTRIES = 2**22
 #: Longest horizon for which the matrix C is built as an array, and longest for which all first
 #: steps of a schedule are tried.
-_MOST_WRITTEN_OUT = 512
-_MOST_SCHEDULED = 2**16
+_LONGEST_WRITTEN_HORIZON = 512
+_LONGEST_SCHEDULED_HORIZON = 2**16
 #: If a unit counts in more steps than this, the lag bound (see the module) is not computed: for
 #: other strategies, and for trees.
-_MOST_LAGS = 2**21
-_MOST_LAGS_OF_TREES = 2**16
+_MOST_STEPS_OF_LAG_BOUND = 2**21
+_MOST_STEPS_OF_TREE_LAG_BOUND = 2**16
 #: If one of two parts of a tree holds at most this many steps of a unit, all ways to distribute
 #: steps over the two are tried.
-_FEW = 32
-_IMPOSSIBLE = -(2**62)
+_MOST_STEPS_OF_SMALL_PART = 32
+_IMPOSSIBLE_SUM = -(2**62)
 #: Sums that may reach this bound are computed with Python integers instead of int64.
 _LARGEST_SUM = 2**62
 
@@ -413,7 +413,7 @@ def _largest_sums(
         by_starts = _sums_by_starts(strategy, norms, schedule)
         if by_starts is not None:
             return [int(moved.max()) for moved in by_starts]
-    can_distribute = divided and schedule.steps <= _MOST_SHARED
+    can_distribute = divided and schedule.steps <= _MOST_DISTRIBUTED_STEPS
     if can_distribute and schedule.apart == 1:
         return [_bound_by_distribution(strategy, norm, schedule) for norm in norms]
     if _few_sets(horizon, schedule):
@@ -497,7 +497,7 @@ def columns_are_aligned(strategy: _StepNodes) -> bool:
     >>> columns_are_aligned(Binary(31)), columns_are_aligned(Factorisation([[1, 0], [-0.5, 1]]))
     (True, False)
     """
-    if strategy.horizon is None or strategy.horizon > _MOST_WRITTEN_OUT:
+    if strategy.horizon is None or strategy.horizon > _LONGEST_WRITTEN_HORIZON:
         return False
     products = _gram(strategy)
     return not (products < 0).any() and all(
@@ -576,7 +576,7 @@ def largest_alternating(strategy: _StepNodes, norm: Norm, changes: int) -> int:
     schedule = schedule_for(horizon, changes, 1, None)
     changes = schedule.steps
     if strategy.structure.divisions(None):
-        if changes <= _MOST_SHARED:
+        if changes <= _MOST_DISTRIBUTED_STEPS:
             return _bound_by_distribution(strategy, norm, schedule, alternating=True)
         single = sensitivities(strategy)
         every_node = _sensitivity_of_tree(strategy, norm, alternating=True)
@@ -586,7 +586,7 @@ def largest_alternating(strategy: _StepNodes, norm: Norm, changes: int) -> int:
         if math.comb(horizon, changes) * len(weights) <= _MOST_ENTRIES:
             return _sensitivity_by_alternating_sets(weights, norm, changes)
     bounds = [largest_sum(strategy, norm, schedule)]
-    if horizon <= _MOST_WRITTEN_OUT:
+    if horizon <= _LONGEST_WRITTEN_HORIZON:
         bounds += _alternating_bounds(strategy, norm, changes)
     change_bound = _change_bound(strategy) if norm == 2 else None
     if change_bound is not None:
@@ -661,18 +661,18 @@ def _bounds(strategy: _StepNodes, norm: Norm, schedule: Schedule) -> Iterator[in
     single = sensitivities(strategy)
     yield k * single.l1 if norm == 1 else k * k * single.l2_squared
     divided = bool(strategy.structure.divisions(None))
-    if divided and k <= _MOST_SHARED:
+    if divided and k <= _MOST_DISTRIBUTED_STEPS:
         yield _bound_by_distribution(strategy, norm, schedule)
     elif divided and norm == 2:
         yield _level_bound(strategy, schedule)
     if norm == 1:
         return
-    if k > (_MOST_LAGS_OF_TREES if divided else _MOST_LAGS):
+    if k > (_MOST_STEPS_OF_TREE_LAG_BOUND if divided else _MOST_STEPS_OF_LAG_BOUND):
         return
     overlaps = None
     if strategy.structure.overlaps is not None:
         overlaps = strategy.structure.overlaps(schedule)
-    elif not divided and horizon <= _MOST_WRITTEN_OUT:
+    elif not divided and horizon <= _LONGEST_WRITTEN_HORIZON:
         # For j = 1 .. k - 1: the largest inner product of columns at least j times ``apart`` apart.
         _, products = _products(strategy)
         largest = [np.diagonal(products, lag).max() for lag in range(horizon)]
@@ -821,8 +821,8 @@ def _best_shares(left: Integers, right: Integers, room: int) -> Integers:
     count = min(len(left) + len(right) - 1, room + 1)
     if len(left) == 1:
         return np.asarray(right[:count] + left[0])
-    impossible = -math.inf if right.dtype == object else _IMPOSSIBLE
-    bent = (_bends(left), _bends(right)) if len(left) > _FEW else ([], [])
+    impossible = -math.inf if right.dtype == object else _IMPOSSIBLE_SUM
+    bent = (_bends(left), _bends(right)) if len(left) > _MOST_STEPS_OF_SMALL_PART else ([], [])
     if 0 < 2 * (len(bent[0]) + len(bent[1])) < len(left):
         total = np.full(count, impossible, right.dtype)
         for longer, other, bends in ((left, right, bent[0]), (right, left, bent[1])):
@@ -933,7 +933,7 @@ def written_out(strategy: _StepNodes) -> Integers:
 
 def _few_sets(horizon: int, schedule: Schedule) -> bool:
     """Return whether a unit has so few possible sets of steps that all can be tried."""
-    if horizon > _MOST_TRIED:
+    if horizon > _LONGEST_TRIED_HORIZON:
         return False
     total = 0
     for size in range(1, schedule.steps + 1):
@@ -986,9 +986,9 @@ def _sums_by_starts(
     assert horizon is not None
     k = schedule.steps
     apart = schedule.apart
-    levels = strategy.structure.nodes_by_level() if horizon <= _MOST_SCHEDULED else None
+    levels = strategy.structure.nodes_by_level() if horizon <= _LONGEST_SCHEDULED_HORIZON else None
     if levels is None:
-        if horizon > _MOST_WRITTEN_OUT:
+        if horizon > _LONGEST_WRITTEN_HORIZON:
             return None
         lengths, products = _products(strategy)
         classes = [slice(i, None, apart) for i in range(min(apart, horizon))]

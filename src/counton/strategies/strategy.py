@@ -49,12 +49,12 @@ from counton.strategies import participation
 from counton.strategies.participation import Norm as Norm
 
 #: Numbers processed at a time (chosen by measurement; results never depend on it).
-PART = 2**17
+NUMBERS_PER_PART = 2**17
 #: From this many coordinates on, the noise of nodes is added row by row.
-WIDE = 512
+FEWEST_WIDE_COORDINATES = 512
 
 
-def nodes_per_chunk(shape: tuple[int, ...], numbers: int = PART) -> int:
+def nodes_per_chunk(shape: tuple[int, ...], numbers: int = NUMBERS_PER_PART) -> int:
     """Return how many nodes' noise of this shape has at most ``numbers`` numbers; at least 1."""
     return max(1, numbers // max(1, math.prod(shape)))
 
@@ -67,7 +67,7 @@ def add_up(rows: Integers, before: Integers | None = None, out: Integers | None 
     # Wide rows, or a single one, are added one by one, because numpy's cumsum adds up each
     # coordinate separately, which is slower for them.
     out = rows if out is None else out
-    if len(rows) == 1 or math.prod(rows.shape[1:]) >= WIDE:
+    if len(rows) == 1 or math.prod(rows.shape[1:]) >= FEWEST_WIDE_COORDINATES:
         for i in range(len(rows)):
             before = np.add(rows[i : i + 1], 0 if before is None else before, out=out[i : i + 1])
     else:
@@ -97,11 +97,11 @@ LARGEST_HORIZON = 2**62
 #: Most steps of a stream, or cells of a line, for which matrices are written out.
 LARGEST_DENSE = 4096
 #: Most steps whose variances are computed one by one for a mean over all of them.
-_LARGEST_ENUMERATED = 2**22
+_MOST_ENUMERATED_STEPS = 2**22
 #: Steps of an endless stream whose variances are computed together.
-_TOGETHER = 2**20
+_STEPS_PER_VARIANCES = 2**20
 #: Most steps in one query.
-_MOST_STEPS = 2**28
+_MOST_QUERIED_STEPS = 2**28
 
 
 class Node(NamedTuple):
@@ -411,10 +411,10 @@ class StreamStrategy(Strategy):
                 f"{self!r} serves a stream without an end, so there is no mean over all steps; use "
                 "mean_variance(steps) or variance([step])"
             )
-        if self.horizon > _LARGEST_ENUMERATED:
+        if self.horizon > _MOST_ENUMERATED_STEPS:
             raise InvalidInputError(
                 f"the mean variance of {self!r} cannot be computed over more than "
-                f"{_LARGEST_ENUMERATED:,} steps: use a tree such as KAry"
+                f"{_MOST_ENUMERATED_STEPS:,} steps: use a tree such as KAry"
             )
         steps = np.arange(1, self.horizon + 1)
         variances = self.variance(steps, steps - 1 if of == "windows" else None)
@@ -587,13 +587,13 @@ class EndlessStrategy(StreamStrategy):
         return float(self._first_variances(steps, distribution).max())
 
     def _first_variances(self, steps: int, distribution: NoiseDistribution | None) -> Floats:
-        if check_step(self, steps) > _LARGEST_ENUMERATED:
+        if check_step(self, steps) > _MOST_ENUMERATED_STEPS:
             raise InvalidInputError(
                 f"the variances of {self!r} cannot be computed over {steps:,} steps: give at most "
-                f"{_LARGEST_ENUMERATED:,}"
+                f"{_MOST_ENUMERATED_STEPS:,}"
             )
-        starts = range(1, steps + 1, _TOGETHER)
-        parts = [range(start, min(start + _TOGETHER, steps + 1)) for start in starts]
+        starts = range(1, steps + 1, _STEPS_PER_VARIANCES)
+        parts = [range(start, min(start + _STEPS_PER_VARIANCES, steps + 1)) for start in starts]
         return np.concatenate([self.variance(part, distribution=distribution) for part in parts])
 
 
@@ -695,7 +695,7 @@ def check_window(strategy: StreamStrategy, steps: object) -> range:
 def check_steps(strategy: StreamStrategy, steps: Steps) -> NDArray[np.int64]:
     """Return any collection of steps as an int64 array, checked against the horizon."""
     if isinstance(steps, range):
-        check_sequence("step", steps, _MOST_STEPS)
+        check_sequence("step", steps, _MOST_QUERIED_STEPS)
         if len(steps) > 0:
             check_step(strategy, min(steps[0], steps[-1]))
             check_step(strategy, max(steps[0], steps[-1]))

@@ -36,11 +36,11 @@ _BITS_OF_ALL_AXES = 24
 #: int64.
 _LARGEST_WEIGHT = 2**28
 #: All weights up to this one are tried; larger ones are powers of two.
-_SMALL = 64
+_LARGEST_TRIED_WEIGHT = 64
 #: Largest number of weights of measurements that are computed along one axis, and largest number of
 #: different weights in sums over boxes.
-_MOST_READ = 2**21
-_MOST_WEIGHTS = 2048
+_MOST_READ_WEIGHTS = 2**21
+_MOST_DIFFERENT_WEIGHTS = 2048
 
 
 def axis_bits(axes: int) -> int:
@@ -222,7 +222,7 @@ class Grid(TableStrategy):
         for axis, first, last in zip(self.axes, low, high, strict=True):
             ends, codes = np.unique(np.stack([first, last]), axis=1, return_inverse=True)
             room = max(axis.cells, ends.shape[1]) * axis.measurements
-            if room > _MOST_READ:
+            if room > _MOST_READ_WEIGHTS:
                 return None
             places_of_reads: dict[tuple[tuple[float, int], ...], int] = {}
             reads = _reads(axis)
@@ -238,7 +238,7 @@ class Grid(TableStrategy):
         parts = [
             [side[i] for side, i in zip(sides, kind, strict=True)] for kind in combined.T.tolist()
         ]
-        if sum(math.prod(map(len, part)) for part in parts) > _MOST_WEIGHTS:
+        if sum(math.prod(map(len, part)) for part in parts) > _MOST_DIFFERENT_WEIGHTS:
             return None
         return [_product(part) for part in parts], which.reshape(-1)
 
@@ -253,11 +253,11 @@ class Grid(TableStrategy):
         """
         product = np.ones(1)
         for axis, first, last in zip(self.axes, low.tolist(), high.tolist(), strict=True):
-            if axis.cells * axis.measurements > _MOST_READ:
+            if axis.cells * axis.measurements > _MOST_READ_WEIGHTS:
                 return None
             reads = _reads(axis)
             product = np.multiply.outer(product, reads[last] - reads[first]).ravel()
-        return product if len(product) <= _MOST_READ else None
+        return product if len(product) <= _MOST_READ_WEIGHTS else None
 
     def total(self, workloads: Sequence[Workload]) -> float:
         """Return the summed variance of all queries, each of which combines one of each axis.
@@ -415,7 +415,10 @@ def _weights_by_error(cells: int, norm: Norm) -> list[_AxisWeights]:
     # those of the workload's Gram matrix.
     best = _least_laplace(cells) if norm == 1 else math.sqrt((math.sqrt(cells + 1) - 1) / cells)
     candidates: list[_AxisWeights] = []
-    for cell in (*range(1, _SMALL + 1), *(1 << bits for bits in range(7, LATTICE_BITS + 1))):
+    for cell in (
+        *range(1, _LARGEST_TRIED_WEIGHT + 1),
+        *(1 << bits for bits in range(7, LATTICE_BITS + 1)),
+    ):
         below = math.floor(best * cell)  # 0 leaves the sum unmeasured, which can be best
         candidate = min(
             _AxisWeights(_error(cells, norm, cell, total), cell=cell, total=total)

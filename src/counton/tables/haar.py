@@ -194,7 +194,7 @@ class Haar(WeightedTree):
             list(zip(self._pairs(), self.rows()[1:], self.weights[1:], strict=True))
         ):
             children = np.empty((below, *shape))
-            stretch = max(_STRETCH // max(math.prod(shape), 1), 1)
+            stretch = max(_NODES_AT_ONCE // max(math.prod(shape), 1), 1)
             for start in range(0, pairs, stretch):
                 stop = min(start + stretch, pairs)
                 half = read(range(rows.start + start, rows.start + stop)) * (0.5 / weight)
@@ -252,4 +252,4 @@ class Haar(WeightedTree):
 
 
 #: Nodes cascaded at once, so that their noise and halves stay in the cache.
-_STRETCH = 2**16
+_NODES_AT_ONCE = 2**16

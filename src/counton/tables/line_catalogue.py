@@ -14,7 +14,7 @@ from counton.strategies.strategy import LARGEST_DENSE, Norm
 from counton.tables.haar import Haar
 from counton.tables.line_square_root import SquareRoot
 from counton.tables.nodes import Nodes
-from counton.tables.optimal import LARGEST_LAPLACE, optimal_gaussian, optimal_laplace
+from counton.tables.optimal import LONGEST_LAPLACE_LINE, optimal_gaussian, optimal_laplace
 from counton.tables.workloads import Prefixes, Workload
 
 _BUILDERS: dict[str, Callable[[Workload, Norm, int], LineStrategy]] = {
@@ -33,14 +33,14 @@ _BUILDERS: dict[str, Callable[[Workload, Norm, int], LineStrategy]] = {
 NAMES = tuple(_BUILDERS)
 #: Strategies compared for counts that are added up over time. Their weights are multiples of 2^-8
 #: of the largest, so that large sums fit int64; a dense matrix is tried up to this many cells.
-_OVER_TIME = ("identity", "haar", "hierarchy", "optimal")
+_STRATEGIES_OVER_TIME = ("identity", "haar", "hierarchy", "optimal")
 _BITS_OVER_TIME = 8
-_LARGEST_OVER_TIME = 256
+_MOST_CELLS_OVER_TIME = 256
 #: Largest number of cells whose running totals are best computed from independent cells, under
 #: Laplace noise; beyond, a dense matrix is best.
-_FEW = 8
+_MOST_CELLS_FOR_IDENTITY = 8
 #: Largest number of cells for which the square root is compared with other strategies.
-_LONGEST_ROOT = 2**22
+_MOST_CELLS_FOR_ROOT = 2**22
 
 
 @lru_cache(maxsize=64)
@@ -82,7 +82,9 @@ def line_over_time(
     """
     name = name or _best_known(workload, norm, neighbours)
     names = [
-        name for name in _OVER_TIME if name != "optimal" or workload.cells <= _LARGEST_OVER_TIME
+        name
+        for name in _STRATEGIES_OVER_TIME
+        if name != "optimal" or workload.cells <= _MOST_CELLS_OVER_TIME
     ]
 
     def error(name: str) -> float:
@@ -95,16 +97,16 @@ def line_over_time(
 
 def _best_known(workload: Workload, norm: Norm, neighbours: str) -> str | None:
     """Return the best name if `line_over_time` need not compare; a test confirms it. Else None."""
-    running = isinstance(workload, Prefixes) and workload.cells <= _LARGEST_OVER_TIME
+    running = isinstance(workload, Prefixes) and workload.cells <= _MOST_CELLS_OVER_TIME
     if not running or norm == 2 or neighbours == "replace":
         return None
-    return "identity" if workload.cells <= _FEW else "optimal"
+    return "identity" if workload.cells <= _MOST_CELLS_FOR_IDENTITY else "optimal"
 
 
 def serves(name: str, workload: Workload, norm: Norm, axes: int) -> bool:
     """Return whether "auto" tries this strategy for a workload of a table with ``axes`` axes."""
     if name == "optimal":
-        return workload.cells <= (LARGEST_LAPLACE if norm == 1 else LARGEST_DENSE)
+        return workload.cells <= (LONGEST_LAPLACE_LINE if norm == 1 else LARGEST_DENSE)
     if name == "square_root":
-        return axes == 1 and 2 <= workload.cells <= _LONGEST_ROOT
+        return axes == 1 and 2 <= workload.cells <= _MOST_CELLS_FOR_ROOT
     return True

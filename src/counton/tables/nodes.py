@@ -40,7 +40,7 @@ _BRANCHING = (2, 3, 4, 5, 6, 8, 10, 12, 14, 16, 20, 24, 32)
 _FEW_BRANCHING = (2, 4, 16)
 _LARGEST_FAMILY = 2**16
 #: Numbers of children that `good_trees` tries on the two lowest levels.
-_WIDE = (10, 12, 14, 16)
+_LOWEST_BRANCHING = (10, 12, 14, 16)
 
 
 class Nodes(WeightedTree):
@@ -293,8 +293,8 @@ def good_trees(workload: Workload, norm: Norm) -> list[tuple[tuple[int, ...], Fl
     """
     cells = workload.cells
     best_trees = dict([best_branching(workload, norm)])
-    for low in _WIDE:
-        trees = sorted({_complete_radices(cells, (low, radix, 64)) for radix in _WIDE})
+    for low in _LOWEST_BRANCHING:
+        trees = sorted({_complete_radices(cells, (low, radix, 64)) for radix in _LOWEST_BRANCHING})
         tried = {radices: _weigh(workload, radices, norm) for radices in trees}
         least = min(tried, key=lambda radices: tried[radices][0])
         best_trees[least] = tried[least][1]

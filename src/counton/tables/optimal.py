@@ -37,17 +37,17 @@ from counton.tables.workloads import NamedWorkload, Workload
 
 #: Weight added to every cell in the queries, so that C has full rank even if no query contains a
 #: cell.
-_RIDGE = 1e-6
+_RIDGE_WEIGHT = 1e-6
 _COARSE = 256
 #: Largest number of fraction bits of C. More would lower the error by less than 0.01% and need more
 #: storage.
 _FINEST_BITS = 16
 _EDGE = 32
 #: Longest line for which the search for Laplace noise takes only seconds.
-LARGEST_LAPLACE = 1024
+LONGEST_LAPLACE_LINE = 1024
 #: Steps of the L-BFGS search from every tree, and further steps from the best result.
 _TRIAL_STEPS = 30
-_STEPS = 200
+_SEARCH_STEPS = 200
 #: Number added to every entry of the tree's rows at the start, and least entry before the further
 #: steps, relative to a cell's weight. Entries are squares of the search variables, so an entry of 0
 #: would have slope 0 and stay 0.
@@ -101,7 +101,7 @@ def optimal_laplace(workload: Workload, bits: int = LATTICE_BITS) -> Dense:
     >>> print(f"{strategy.l1_sensitivity() ** 2 * strategy.ranges_variance():.3g}")
     3.21e+04
     """
-    _refuse_long(workload, LARGEST_LAPLACE, "Laplace")
+    _refuse_long(workload, LONGEST_LAPLACE_LINE, "Laplace")
     rows = laplace_rows(workload)
     diagonal = 1 / (1 + rows.sum(axis=0))
     matrix = _rounded_columns(np.vstack([np.diag(diagonal), rows * diagonal]), 1, bits)
@@ -122,7 +122,7 @@ def laplace_rows(workload: Workload) -> Floats:
             above = above if len(above) else np.zeros((1, tree.cells))
             trials.append(_improve(workload, above + _FIRST_SPRINKLE, _TRIAL_STEPS))
         best = min(trials, key=lambda trial: trial[0])[1]
-        return _improve(workload, np.maximum(best, _SPRINKLE), _STEPS)[1]
+        return _improve(workload, np.maximum(best, _SPRINKLE), _SEARCH_STEPS)[1]
 
 
 def gaussian_bound(workload: Workload) -> float:
@@ -165,7 +165,7 @@ def _fixed_point(workload: Workload) -> tuple[Floats, Floats]:
     """
     cells = workload.cells
     gram = workload.gram()
-    gram = gram + np.eye(cells) * (np.trace(gram) / cells * _RIDGE)
+    gram = gram + np.eye(cells) * (np.trace(gram) / cells * _RIDGE_WEIGHT)
     multipliers = np.full(cells, 1 / cells)
     if isinstance(workload, NamedWorkload) and cells > 2 * _COARSE:
         # Inside the line they depend on the relative position of a cell, near the ends on the

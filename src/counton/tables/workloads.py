@@ -19,7 +19,7 @@ from counton.tables.weighted_tree import WeightedTree
 
 #: If nodes have at most this many children, summing variances by levels is faster than query by
 #: query.
-_NARROW = 64
+_MOST_CHILDREN_BY_LEVEL = 64
 
 
 class Estimator(Protocol):
@@ -41,7 +41,7 @@ def tree_distribution(estimator: Estimator) -> TreeDistribution | None:
     if not isinstance(estimator, WeightedTree):
         return None
     distribution = estimator.joint_distribution
-    return distribution if max(distribution.radices, default=1) <= _NARROW else None
+    return distribution if max(distribution.radices, default=1) <= _MOST_CHILDREN_BY_LEVEL else None
 
 
 class Workload(ABC):

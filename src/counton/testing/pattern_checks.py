@@ -19,11 +19,11 @@ from counton.testing.rows import columns_in_order, count_steps, names_subject, r
 
 NORMS: tuple[Norm, Norm] = (1, 2)
 #: Largest number of columns of C that are computed.
-_WRITTEN_OUT = 64
+_MOST_COLUMNS = 64
 #: Largest horizon on which stated bounds must not be too large, and the largest allowed ratio of a
 #: squared bound to the true value.
-_SHORT = 16
-_SLACK = Fraction(5, 4)
+_LONGEST_CHECKED_HORIZON = 16
+_LARGEST_BOUND_RATIO = Fraction(5, 4)
 #: Sets of runs to try, with various lengths, offsets, sizes, repetitions and first steps.
 _RUNS: tuple[tuple[Run, ...], ...] = (
     (Run(1),),
@@ -37,7 +37,7 @@ _RUNS: tuple[tuple[Run, ...], ...] = (
 
 def matrix_of(strategy: StreamStrategy) -> Integers:
     """Return the matrix C of at most 64 steps, ``(nodes, steps)``, in units of 2^-lattice_bits."""
-    columns = columns_in_order(strategy, count_steps(strategy, None))[:_WRITTEN_OUT]
+    columns = columns_in_order(strategy, count_steps(strategy, None))[:_MOST_COLUMNS]
     nodes = {node: index for index, node in enumerate(sorted(set().union(*columns)))}
     largest = sum(abs(weight) for column in columns for weight in column.values())
     matrix = np.zeros((len(nodes), len(columns)), np.int64 if largest < 2**30 else object)
@@ -80,7 +80,7 @@ def _change_norms(matrix: Integers, most: int) -> list[tuple[int, int]]:
     norms = []
     best = (0, 0)
     for changes in range(1, min(most, horizon) + 1):
-        if horizon <= _SHORT:
+        if horizon <= _LONGEST_CHECKED_HORIZON:
             sets = np.array(list(combinations(range(horizon), changes)))
         else:
             gaps = range(1, (horizon - 1) // max(changes - 1, 1) + 1)
@@ -131,19 +131,21 @@ def _check_runs(strategy: StreamStrategy, matrix: Integers) -> None:
     horizon = count_steps(strategy, None)
     positive = bool((matrix >= 0).all())
     for runs in _RUNS:
-        if horizon > _WRITTEN_OUT:  # runs that end within what is written out
-            runs = tuple(run for run in runs if run.length < _WRITTEN_OUT)
+        if horizon > _MOST_COLUMNS:  # runs that end within what is written out
+            runs = tuple(run for run in runs if run.length < _MOST_COLUMNS)
         if not runs or max(run.since for run in runs) > horizon:
             continue
         l1, squared = _run_norms(matrix, runs)
         claimed = pattern_sensitivity(strategy, Runs(runs))
         _enough(Runs(runs), claimed, l1, squared)
-        may_be_larger = horizon > _SHORT or not (positive and strategy.structure.aligned())
+        may_be_larger = horizon > _LONGEST_CHECKED_HORIZON or not (
+            positive and strategy.structure.aligned()
+        )
         message = (
             f"{Runs(runs)} changes the measurements by {squared} (squared 2-norm), but "
             f"pattern_sensitivity returns the much larger {claimed}"
         )
-        require(may_be_larger or claimed.l2_squared <= _SLACK * squared, message)
+        require(may_be_larger or claimed.l2_squared <= _LARGEST_BOUND_RATIO * squared, message)
 
 
 def _check_aligned(strategy: StreamStrategy, matrix: Integers) -> None:
@@ -172,7 +174,9 @@ def _check_alternating(strategy: StreamStrategy, matrix: Integers, changes: int)
             "and not far more"
         )
         require(most[0] >= l1 and most[1] >= squared, message)
-        require(horizon > _SHORT or most[1] <= _SLACK * squared, message)
+        require(
+            horizon > _LONGEST_CHECKED_HORIZON or most[1] <= _LARGEST_BOUND_RATIO * squared, message
+        )
         for cells, size in ((1, 1), (2, 3)):
             pattern = Alternating(number, cells, size)
             claimed = pattern_sensitivity(strategy, pattern)

@@ -66,12 +66,12 @@ _NORMS: tuple[Norm, Norm] = (1, 2)
 #: Attributes in which a rebuilt strategy must be equal to the original.
 _COMPARED_ATTRIBUTES = ("horizon", "facts", "_largest_read", "sources")
 #: Largest number of steps for which `counton.strategies.matrices` is compared.
-_ALL_MATRICES = 64
+_MOST_STEPS_OF_MATRICES = 64
 #: Largest number of steps for which all sets of steps are tried.
-_ALL_SETS = 16
+_MOST_STEPS_OF_SETS = 16
 #: Largest allowed ratio of a stated squared norm to the true one, for units that count in several
 #: steps.
-_SLACK = Fraction(5, 4)
+_LARGEST_BOUND_RATIO = Fraction(5, 4)
 #: Noise distributions of many widths, to which nodes are calibrated.
 _SCALES = (Fraction(1, 7), *(Fraction(2**bits) for bits in (1, 8, 17, 24, 30, 35, 38, 40)))
 DISTRIBUTIONS: tuple[NoiseDistribution, ...] = (
@@ -230,7 +230,7 @@ def _check_integral_factorisation(
     for (step, row), column in zip(rows.items(), columns, strict=True):
         reads[step - 1, [index_of[node] for node in row]] = [int(w) for w in row.values()]
         enters[[index_of[node] for node in column], step - 1] = list(column.values())
-    if count <= _ALL_MATRICES:
+    if count <= _MOST_STEPS_OF_MATRICES:
         built = matrices(strategy, count)
         for matrix, other in zip(built, (reads, enters), strict=True):
             order = np.array_equal(matrix, other[: len(matrix), : matrix.shape[1]])
@@ -338,7 +338,7 @@ def check_sensitivity(strategy: StreamStrategy, steps: int | None = None) -> Non
     >>> check_sensitivity(Binary(12))
     """
     columns = columns_in_order(strategy, count_steps(strategy, steps))
-    slack = 1 if strategy.facts.attained else _SLACK
+    slack = 1 if strategy.facts.attained else _LARGEST_BOUND_RATIO
     norms = []
     for norm, stated_bound in (
         (1, strategy.l1_sensitivity()),
@@ -470,7 +470,7 @@ def check_participation(strategy: StreamStrategy, steps: int = 5, separation: in
     """
     count = count_steps(strategy, None)
     moved = _MovedNorms(matrix_of(strategy))
-    whole = count <= _ALL_SETS
+    whole = count <= _MOST_STEPS_OF_SETS
     sizes = range(1, steps + 1)
     if whole:
         sets = [s for size in sizes for s in itertools.combinations(range(count), size)]
@@ -542,7 +542,7 @@ def _require_near(
         "not far more"
     )
     require(claimed.l1 >= min(l1, squared) and claimed.l2_squared >= squared, message)
-    require(not is_largest or claimed.l2_squared <= _SLACK * squared, message)
+    require(not is_largest or claimed.l2_squared <= _LARGEST_BOUND_RATIO * squared, message)
 
 
 def _require_consistent(

@@ -30,7 +30,7 @@ from counton.noise.key import check_key
 from counton.strategies.participation import Schedule
 
 Examples = NDArray[np.int64]
-LARGEST = 2**31
+LARGEST_NUMBER_OF_EXAMPLES = 2**31
 
 
 def in_order(name: str, values: object) -> list[Any]:
@@ -72,7 +72,7 @@ def check_positions(name: str, values: object) -> Examples:
     """
     remedy = "positions count from 0; make them from a mask by numpy.flatnonzero(mask)"
     positions = [
-        check_integer(f"a position in {name}", position, 0, LARGEST - 1, remedy)
+        check_integer(f"a position in {name}", position, 0, LARGEST_NUMBER_OF_EXAMPLES - 1, remedy)
         for position in in_order(name, values)
     ]
     return np.array(positions, np.int64)
@@ -282,9 +282,9 @@ class FixedEpochs(Sampler):
     """
 
     def __init__(self, examples: int, batch_size: int, epochs: int = 1, seed: int = 0) -> None:
-        self.examples = check_integer("examples", examples, 1, LARGEST)
+        self.examples = check_integer("examples", examples, 1, LARGEST_NUMBER_OF_EXAMPLES)
         self.batch_size = check_integer("batch_size", batch_size, 1, self.examples)
-        self.epochs = check_integer("epochs", epochs, 1, LARGEST)
+        self.epochs = check_integer("epochs", epochs, 1, LARGEST_NUMBER_OF_EXAMPLES)
         self.seed = check_integer("seed", seed, 0)
         self.steps_per_epoch = -(-self.examples // self.batch_size)
 
@@ -440,12 +440,12 @@ class PoissonBatches(_SecretSampler):
     _purpose = b"training batches"
 
     def __init__(self, examples: int, rate: float, steps: int, *, key: Key, name: str) -> None:
-        self.examples = check_integer("examples", examples, 1, LARGEST)
+        self.examples = check_integer("examples", examples, 1, LARGEST_NUMBER_OF_EXAMPLES)
         if check_positive("rate", rate, "the probability of each example in a step") > 1:
             raise InvalidInputError(f"rate is {rate}; it must be above 0 and at most 1")
         self.rate = float(rate)
         self._below = np.uint64(min(int(self.rate * 2.0**64), 2**64 - 1))
-        self._steps = self.epochs = check_integer("steps", steps, 1, LARGEST)
+        self._steps = self.epochs = check_integer("steps", steps, 1, LARGEST_NUMBER_OF_EXAMPLES)
         super().__init__(key, f"{name}/{self.examples}/{self.rate!r}/{self._steps}")
 
     @override
@@ -518,9 +518,11 @@ class SecretPlaces(_SecretSampler):
         name: str,
         anew: bool = False,
     ) -> None:
-        self.examples = check_integer("examples", examples, 1, LARGEST)
-        self.steps_per_epoch = check_integer("steps_per_epoch", steps_per_epoch, 1, LARGEST)
-        self.epochs = check_integer("epochs", epochs, 1, LARGEST)
+        self.examples = check_integer("examples", examples, 1, LARGEST_NUMBER_OF_EXAMPLES)
+        self.steps_per_epoch = check_integer(
+            "steps_per_epoch", steps_per_epoch, 1, LARGEST_NUMBER_OF_EXAMPLES
+        )
+        self.epochs = check_integer("epochs", epochs, 1, LARGEST_NUMBER_OF_EXAMPLES)
         self.secret_places = self.steps_per_epoch
         self.anew = anew and self.epochs > 1
         self._drawn: tuple[int, NDArray[np.uint64]] | None = None

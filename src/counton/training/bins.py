@@ -80,16 +80,16 @@ if TYPE_CHECKING:
 
 #: Number of points of the grids, and a smaller one for the search. More points reduce the noise by
 #: less than 0.2%.
-_POINTS = 256
-_FEW = 96
+_GRID_POINTS = 256
+_FEW_GRID_POINTS = 96
 #: Mean of the mass that is cut off above a grid, as a share of delta.
-_CUT = 1e-7
+_CUT_SHARE_OF_DELTA = 1e-7
 #: Distance of neighbouring privacy losses on the grid with which epochs are composed.
-_INTERVAL = 1e-3
+_LOSS_INTERVAL = 1e-3
 #: Largest number of places for which amplification with correlated noise is computed.
 MOST_PLACES = 2048
 #: Variance of log-likelihood ratios above which delta is set to 1, because nothing is hidden.
-WIDEST = 100.0
+LARGEST_LOG_VARIANCE = 100.0
 
 
 class PlaceBound(NamedTuple):
@@ -237,13 +237,13 @@ def place_delta(epsilon: float, bound: PlaceBound, multiplier: float, points: in
     if places == 1:
         shared = variance
         own_variance = 0.0
-    if variance > WIDEST:
+    if variance > LARGEST_LOG_VARIANCE:
         return 1.0
     from scipy.special import ndtr
 
     atoms = _Atoms(np.ones(1), np.ones(1), 0.0)
     if own_variance > 0:
-        cut = _CUT * gaussian_delta(epsilon, variance)
+        cut = _CUT_SHARE_OF_DELTA * gaussian_delta(epsilon, variance)
         atoms = mean_of_many(own_variance, places, points, max(cut, 1e-300))
     values, masses, over = atoms
     limit = math.exp(epsilon)
@@ -365,9 +365,9 @@ def reshuffled_delta(epsilon: float, places: int, epochs: int, multiplier: float
     True
     """
     variance = multiplier**-2
-    if variance > WIDEST:
+    if variance > LARGEST_LOG_VARIANCE:
         return 1.0
-    cut = max(_CUT * gaussian_delta(epsilon, variance), 1e-300)
+    cut = max(_CUT_SHARE_OF_DELTA * gaussian_delta(epsilon, variance), 1e-300)
     composed = reshuffled_losses(places, epochs, multiplier, cut)
     return min(1.0, float(composed.get_delta_for_epsilon(epsilon)) * (1 + SLACK))
 
@@ -386,7 +386,7 @@ def reshuffled_losses(
             norm.
         cut: part of the mean that grids may cut off; it counts as an infinite loss.
     """
-    return _losses(mean_of_many(multiplier**-2, places, _POINTS, cut)).self_compose(epochs)
+    return _losses(mean_of_many(multiplier**-2, places, _GRID_POINTS, cut)).self_compose(epochs)
 
 
 def _losses(atoms: _Atoms) -> PrivacyLossDistribution:
@@ -394,15 +394,15 @@ def _losses(atoms: _Atoms) -> PrivacyLossDistribution:
     from dp_accounting.pld.pld_pmf import DensePLDPmf
     from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 
-    least, most = np.log(atoms.values[atoms.values > 0][[0, -1]]) / _INTERVAL
+    least, most = np.log(atoms.values[atoms.values > 0][[0, -1]]) / _LOSS_INTERVAL
     first = math.floor(least) - 1
     last = math.ceil(most) + 1
-    grid = np.concatenate([np.zeros(1), np.exp(_INTERVAL * np.arange(first, last + 1))])
+    grid = np.concatenate([np.zeros(1), np.exp(_LOSS_INTERVAL * np.arange(first, last + 1))])
     without = _on_grid(atoms.values, atoms.masses, grid)
     present = without * grid
     return PrivacyLossDistribution(
-        DensePLDPmf(_INTERVAL, first, present[1:], atoms.beyond, True),
-        DensePLDPmf(_INTERVAL, -last, without[:0:-1].copy(), float(without[0]), True),
+        DensePLDPmf(_LOSS_INTERVAL, first, present[1:], atoms.beyond, True),
+        DensePLDPmf(_LOSS_INTERVAL, -last, without[:0:-1].copy(), float(without[0]), True),
     )
 
 

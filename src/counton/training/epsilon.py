@@ -22,8 +22,8 @@ from counton.privacy import ApproxDP
 from counton.strategies.strategy import LARGEST_DENSE
 from counton.training.accounting import beyond, delta_rest, poisson_losses
 from counton.training.bins import (
+    LARGEST_LOG_VARIANCE,
     MOST_PLACES,
-    WIDEST,
     bounds_of_products,
     place_delta,
     products_of_matrix,
@@ -43,16 +43,16 @@ if TYPE_CHECKING:
     from counton.training.noise import TrainingNoise
 
 #: The largest epsilon that is searched for.
-_LARGEST = 10_000.0
+_LARGEST_EPSILON = 10_000.0
 #: Relative width within which epsilon is found.
 _PRECISION = 1e-4
 #: The same for bounds by moments, which take seconds; and how many of them are computed.
 _COARSE_PRECISION = 2e-3
 _MOST_BOUNDS = 8
 #: Part of the mean that grids of places drawn anew may cut off, as a share of delta.
-_CUT = 1e-7
+_CUT_SHARE_OF_DELTA = 1e-7
 #: Number of points of the grids of places.
-_POINTS = 256
+_GRID_POINTS = 256
 
 #: A bound of delta for an epsilon.
 _Delta = Callable[[float], float]
@@ -92,8 +92,8 @@ def epsilon_of_run(noise: TrainingNoise, unit_std: float, delta: Number, steps: 
         least = min(least, _least_epsilon(delta_of, least_delta, least, most_bounds))
     if math.isinf(least):
         raise InvalidInputError(
-            f"no epsilon up to {_LARGEST:,.0f} suffices for delta {text(requested)}: give a larger "
-            "delta"
+            f"no epsilon up to {_LARGEST_EPSILON:,.0f} suffices for delta {text(requested)}: give "
+            "a larger delta"
         )
     return least
 
@@ -142,9 +142,9 @@ def _poisson(multiplier: float, rate: float, steps: int) -> _Delta:
 def _reshuffled(multiplier: float, places: int, steps: int, delta: float) -> _Delta:
     """Return delta if every example draws another secret place in each epoch that has begun."""
     epochs = -(-steps // places)
-    if multiplier**-2 > WIDEST:
+    if multiplier**-2 > LARGEST_LOG_VARIANCE:
         return lambda _: 1.0
-    losses = reshuffled_losses(places, epochs, multiplier, max(_CUT * delta, 1e-300))
+    losses = reshuffled_losses(places, epochs, multiplier, max(_CUT_SHARE_OF_DELTA * delta, 1e-300))
     whole = epochs * places
 
     def delta_of(epsilon: float) -> float:
@@ -174,7 +174,7 @@ def _kept(
 
     for bound in bounds_of_products(gram):
         if bound.places > 1:
-            compared = partial(place_delta, bound=bound, multiplier=multiplier, points=_POINTS)
+            compared = partial(place_delta, bound=bound, multiplier=multiplier, points=_GRID_POINTS)
             yield partial(with_lost, compared), 0
     if not is_independent(strategy):
         moments = partial(MomentBound(gram).delta, multiplier=multiplier)
@@ -239,7 +239,7 @@ def _least_epsilon(delta_of: _Delta, delta: float, sufficient: float, most_bound
         low = high
         high = 2 * high
         count += 1
-        if high > _LARGEST:
+        if high > _LARGEST_EPSILON:
             return math.inf
     while high - low > precision * high and (not most_bounds or count < most_bounds):
         middle = (low + high) / 2

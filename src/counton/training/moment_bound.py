@@ -32,8 +32,8 @@ repaired without the program: between two points F is below its chord, and the p
 its chord less h^2 max(q'') / 8. What is missing in a cell is added to the combination, with its
 cost. So the bound does not depend on the solver: a bad solution is only a loose bound.
 
-**Groups of places.** If there are more than `MOST_TOGETHER` places, the attacker is told the place
-modulo a number. R is then a mean over the groups, and f is convex, so the mean of the groups'
+**Groups of places.** If there are more than `MOST_JOINT_PLACES` places, the attacker is told the
+place modulo a number. R is then a mean over the groups, and f is convex, so the mean of the groups'
 bounds is a bound.
 
 All numbers are bounds up to float64.
@@ -51,21 +51,21 @@ from counton.base.arrays import Floats
 from counton.training.bins import PlaceBound, distances, log_normal_atoms, mean_of_many
 
 #: Largest number of places whose moments are computed together, in time of its fourth power.
-MOST_TOGETHER = 256
+MOST_JOINT_PLACES = 256
 #: Number of points at which the linear program compares, and of places where slopes may change.
-_POINTS = 6000
-_KNOTS = 100
+_PROGRAM_POINTS = 6000
+_PROGRAM_KNOTS = 100
 #: Number of points of the grids of means that are compared.
 _COMPARED_POINTS = 192
 #: Part of the mean of a compared distribution that its grid may cut off.
-_COMPARED_CUT = 1e-16
+_COMPARED_CUT_SHARE = 1e-16
 #: Added to the variance of each place, so that factors of matrices exist. Larger covariances only
 #: increase the bound.
-_JITTER = 1e-10
+_VARIANCE_JITTER = 1e-10
 #: Bound of the relative rounding of moments.
-_ROUNDING = 1e-12
+_MOMENT_ROUNDING = 1e-12
 #: Share of the bound by comparison that may be cut off above the grid of the linear program.
-_TAIL = 1e-4
+_TAIL_SHARE = 1e-4
 
 #: A convex function of an array, for a variance of the shared factor and an epsilon.
 _LossFunction = Callable[[Floats, float, float], Floats]
@@ -227,7 +227,7 @@ class _DominatingDistribution:
         self.beyond = 0.0
         own_variance = (largest - common) * scale
         if own_variance > 0:
-            atoms = mean_of_many(own_variance, bound.places, _COMPARED_POINTS, _COMPARED_CUT)
+            atoms = mean_of_many(own_variance, bound.places, _COMPARED_POINTS, _COMPARED_CUT_SHARE)
             values, masses, self.beyond = atoms
         if common > 0:
             factor = log_normal_atoms(common * scale, _COMPARED_POINTS)
@@ -305,10 +305,10 @@ class _PlaceGroup:
             gram: scaled products of the places' vectors, at least 0, shape (places, places).
         """
         number = len(gram)
-        gram = gram + _JITTER * np.eye(number)
+        gram = gram + _VARIANCE_JITTER * np.eye(number)
         shared = 1 / float(np.linalg.solve(gram, np.ones(number)).sum())
         #: Variance of the logarithm of the shared factor. It is a little less than the largest one.
-        self.shared = max(0.0, shared * (1 - 1e-6) - _JITTER)
+        self.shared = max(0.0, shared * (1 - 1e-6) - _VARIANCE_JITTER)
         self.rest: Floats = gram - self.shared
         np.linalg.cholesky(self.rest)  # raises unless these are covariances
         self.largest = float(self.rest.diagonal().max())
@@ -328,7 +328,7 @@ class _PlaceGroup:
         edges = np.expm1(rest)
         return _MeanFacts(
             moments=_moments_of_edges(edges, _complete_graphs(edges)),
-            rounding=_ROUNDING * _magnitudes(edges),
+            rounding=_MOMENT_ROUNDING * _magnitudes(edges),
             variance=scale * (self.shared + self.largest),
             dominating=[
                 _DominatingDistribution(bound, self.largest, scale) for bound in self.bounds
@@ -364,7 +364,7 @@ def _bound(loss: _Loss, facts: _MeanFacts, shared: float, epsilon: float) -> flo
     last = math.exp(epsilon + 8 * math.sqrt(facts.variance) + facts.variance)
     ends = np.geomspace(1 + spread, last + 2 * spread, 200)
     tails = facts.above(ends)
-    end = min(int(np.searchsorted(-tails, -_TAIL * scale)), len(ends) - 1)
+    end = min(int(np.searchsorted(-tails, -_TAIL_SHARE * scale)), len(ends) - 1)
     # The slope is at most 1, so what lies above the end adds at most the tail there. A loss that
     # falls adds nothing.
     cut_off = float(tails[end]) if loss.rises else 0.0
@@ -397,7 +397,7 @@ class _BoundProgram:
         self.scale = scale
         self.spread = math.sqrt(facts.moments[2])
         self.grid = self._make_grid(lambda values: loss(values, shared, epsilon), end)
-        self.knots = self.grid[:: max(1, len(self.grid) // _KNOTS)]
+        self.knots = self.grid[:: max(1, len(self.grid) // _PROGRAM_KNOTS)]
         self.values = loss(self.grid, shared, epsilon) / scale
         self.above = facts.above(self.knots)
         self.below = facts.below(self.knots)
@@ -414,7 +414,7 @@ class _BoundProgram:
         density += 1 / np.maximum(0.3 * self.spread, np.abs(fine - 1) / 8)
         steps = (density[1:] + density[:-1]) / 2 * np.diff(fine)
         length = np.concatenate([np.zeros(1), np.cumsum(steps)])
-        grid = np.interp(np.linspace(0, length[-1], _POINTS), length, fine)
+        grid = np.interp(np.linspace(0, length[-1], _PROGRAM_POINTS), length, fine)
         return np.unique(np.append(grid, [0.0, 1.0, end]))
 
     def solve(self) -> float:
@@ -516,7 +516,7 @@ class MomentBound:
     """
 
     def __init__(self, gram: Floats) -> None:
-        apart = -(-len(gram) // MOST_TOGETHER)
+        apart = -(-len(gram) // MOST_JOINT_PLACES)
         self._groups = [_PlaceGroup(gram[first::apart, first::apart]) for first in range(apart)]
 
     def delta(self, epsilon: float, multiplier: float, limit: float = math.inf) -> float:

@@ -38,7 +38,7 @@ from counton.base.exact import Number, check_integer, check_positive, quote, sho
 from counton.noise import InsecureSeededKey, Key
 from counton.noise.guard_file import drawn_identity, identity_of
 from counton.noise.key import check_key
-from counton.noise.normals import BLOCK, NormalField, Singles
+from counton.noise.normals import COORDINATES_PER_BLOCK, NormalField, Singles
 from counton.privacy import Guarantee
 from counton.privacy.guarantees import guarantee_from_dict
 from counton.training import trees
@@ -54,15 +54,15 @@ STATE_FORMAT = 3
 #: Relative increase of the standard deviation that allows for weights and decays in float32.
 ROUNDING = 1e-4
 #: Number of coordinates that go through the buffers at a time, so that they stay in the cache.
-_PART = 2**14
+_COORDINATES_PER_PART = 2**14
 #: Relative tolerance for the rounding of clipped gradients that are summed in 16 bits.
-_CLIPPING = 0.01
+_CLIPPING_TOLERANCE = 0.01
 #: Largest relative difference between the standard deviations that two processors compute for one
 #: guarantee.
-_SAME_STD = 5e-3
+_STD_TOLERANCE = 5e-3
 #: How much larger the standard deviation of a run may be that began under the looser bounds for
 #: secret places of earlier versions. More noise keeps the guarantee.
-_LOOSER_BOUND = 0.6
+_LARGEST_STD_EXCESS = 0.6
 
 #: The identity of every run under an `InsecureSeededKey`, for tests and papers.
 SEEDED = "0" * 32
@@ -433,7 +433,7 @@ class TrainingNoise:
         if self.sampler is None:
             return
         examples = len(self.sampler.batch(step))
-        if not length <= examples * self.clip * (1 + _CLIPPING):
+        if not length <= examples * self.clip * (1 + _CLIPPING_TOLERANCE):
             raise InvalidInputError(
                 f"the gradients of step {step} add up to a norm of {length:.6g}, but the "
                 f"{examples} examples of the sampler's batch can reach only "
@@ -674,8 +674,8 @@ class TrainingNoise:
                 "sampler=...) from that run"
             )
         is_older = self.sampler is not None and self.sampler.secret_places is not None
-        largest = 1 + (_LOOSER_BOUND if is_older else _SAME_STD)
-        if not 1 - _SAME_STD <= std / self.std <= largest:
+        largest = 1 + (_LARGEST_STD_EXCESS if is_older else _STD_TOLERANCE)
+        if not 1 - _STD_TOLERANCE <= std / self.std <= largest:
             raise StateError(
                 f"the saved run of {self.name!r} states noise of standard deviation {std!r}, but "
                 f"this noise has {self.std!r}: give the value that noise.run had, unchanged"
@@ -978,8 +978,8 @@ class _Parameter:
         _, _, spare = self._space()
         scale = np.float32(self.std / self.strategy.divisor(step))
         for place, summed in self._sums_by_block(step):
-            for begin in range(0, len(summed), _PART):
-                new = summed[begin : begin + _PART]
+            for begin in range(0, len(summed), _COORDINATES_PER_PART):
+                new = summed[begin : begin + _COORDINATES_PER_PART]
                 here = slice(place.start + begin, place.start + begin + len(new))
                 total = out[here]
                 product = spare[: len(new)]
@@ -1000,7 +1000,7 @@ class _Parameter:
         fresh, drawn, _ = self._space()
         first, *others = self.strategy.taps(step)  # the normal numbers, with their weights
         for block in self.field.blocks(self.first, self.stop):
-            begin = block * BLOCK
+            begin = block * COORDINATES_PER_BLOCK
             low = max(self.first, begin)
             high = min(self.stop, begin + self.field.length(block))
             summed = self._field_of(first).block(first.level, first.index, block, fresh)
@@ -1016,7 +1016,7 @@ class _Parameter:
         """Return three blocks of scratch space, of shape ``(3, coordinates)``."""
         # They are kept, since new memory is slow.
         if self._spare is None:
-            self._spare = np.empty((3, min(BLOCK, self.field.size + 1)), np.float32)
+            self._spare = np.empty((3, min(COORDINATES_PER_BLOCK, self.field.size + 1)), np.float32)
         return self._spare
 
     def _field_of(self, tap: Any) -> Any:

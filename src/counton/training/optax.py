@@ -45,11 +45,11 @@ if TYPE_CHECKING:
 __all__ = ["ArrayLoader", "NoiseState", "loader", "private_aggregate", "resume"]
 
 #: Number of rows that describe a run in a state; fixed, because checkpoints need fixed shapes.
-_ROWS = 256
+_ROWS_OF_RUN = 256
 #: The row that has the identity of secret places. Its first number is 0.
-_PLACES_ROW = _ROWS - 1
+_PLACES_ROW = _ROWS_OF_RUN - 1
 #: Number of steps whose digests are remembered, for programs that compute a step again.
-_REMEMBERED = 4096
+_REMEMBERED_STEPS = 4096
 #: For each session of a run in this process, by its identity: digests of the gradients by step.
 _digests_by_session: dict[str, dict[int, bytes]] = {}
 _digests_lock = threading.Lock()
@@ -157,7 +157,7 @@ class _Aggregate:
             name: jnp.zeros((n_buffers, *array.shape), jnp.float32)
             for name, array in trees.distinct_leaves(parameters)
         }
-        drawn = jax.ShapeDtypeStruct((_ROWS, 5), jnp.uint32)
+        drawn = jax.ShapeDtypeStruct((_ROWS_OF_RUN, 5), jnp.uint32)
         run = jax.experimental.io_callback(lambda: _begin(self._noise), drawn)
         return NoiseState(jnp.zeros((), jnp.int32), buffers, run)
 
@@ -496,13 +496,13 @@ def _as_numbers(run: Any) -> Any:
     """Return identity, fingerprint and sessions as the uint32 array of a JAX state."""
     rows = [(0, run["identity"]), (0, run["fingerprint"]), *run["sessions"]]
     places = run["places"]
-    most = _PLACES_ROW if places else _ROWS
+    most = _PLACES_ROW if places else _ROWS_OF_RUN
     if len(rows) > most:
         raise InvalidInputError(
             f"the run was continued {most - 3} times already, which is the most that its state "
             "can record: begin another run under another name"
         )
-    words = np.zeros((_ROWS, 5), np.uint32)
+    words = np.zeros((_ROWS_OF_RUN, 5), np.uint32)
     for index, (first, text) in enumerate(rows):
         words[index] = [first, *_words_of(text)]
     if places:
@@ -598,7 +598,7 @@ def _check(noise: TrainingNoise, step: int, run: dict[str, Any], digest: bytes) 
             )
         if step not in digests and step > max(digests, default=0):
             digests[step] = digest
-            digests.pop(step - _REMEMBERED, None)
+            digests.pop(step - _REMEMBERED_STEPS, None)
         elif digests.get(step) != digest:
             raise InvalidInputError(
                 f"step {step} of {noise.name!r} has its noise already; equal noise on other "

@@ -27,14 +27,14 @@ from counton.training.strategies.training_strategy import TrainingStrategy
 
 #: Number of points of the grids of `place_delta`, and a smaller one for the search. More points
 #: reduce the noise by less than 0.2%.
-_POINTS = 256
-_FEW = 96
+_GRID_POINTS = 256
+_FEW_GRID_POINTS = 96
 #: The search by moments ends within this factor of the least multiplier.
-_PRECISION = 1.0015
+_SEARCH_PRECISION = 1.0015
 #: Largest number of bounds that the search by moments computes.
 _MOST_BOUNDS = 12
 #: The search by moments accepts no multiplier below this share of its estimate.
-_LEAST_SHARE = 0.9
+_LEAST_SHARE_OF_ESTIMATE = 0.9
 
 
 def places_multiplier(guarantee: Guarantee, strategy: TrainingStrategy, places: int) -> float:
@@ -123,9 +123,11 @@ def _multiplier_by_comparison(
     except InvalidInputError:
         return widest
     # A little more noise makes up for what is lost, except where that is nearly half of delta.
-    multiplier = _least_by_bound(epsilon, delta_rest, best, narrowest, 1.01 * narrowest, _POINTS)
+    multiplier = _least_by_bound(
+        epsilon, delta_rest, best, narrowest, 1.01 * narrowest, _GRID_POINTS
+    )
     if math.isinf(multiplier):
-        multiplier = _least_by_bound(epsilon, delta_rest, best, narrowest, widest, _POINTS)
+        multiplier = _least_by_bound(epsilon, delta_rest, best, narrowest, widest, _GRID_POINTS)
     return multiplier
 
 
@@ -142,13 +144,18 @@ def _narrowest(
     multiplier = widest
     best = PlaceBound(1, 0.0)
     for bound in bounds:
-        if bound.places > 1 and place_delta(epsilon, bound, 0.99 * multiplier, _FEW) <= delta:
+        if (
+            bound.places > 1
+            and place_delta(epsilon, bound, 0.99 * multiplier, _FEW_GRID_POINTS) <= delta
+        ):
             multiplier = _least_by_bound(
-                epsilon, delta, bound, multiplier / 16, 0.99 * multiplier, _FEW
+                epsilon, delta, bound, multiplier / 16, 0.99 * multiplier, _FEW_GRID_POINTS
             )
             best = bound
     if best.places > 1:
-        multiplier = _least_by_bound(epsilon, delta, best, 0.9 * multiplier, multiplier, _POINTS)
+        multiplier = _least_by_bound(
+            epsilon, delta, best, 0.9 * multiplier, multiplier, _GRID_POINTS
+        )
     return multiplier, best
 
 
@@ -189,7 +196,7 @@ def _multiplier_by_moments(
     epsilon = float_below(guarantee.epsilon)
     estimate = _estimate(epsilon, float_below(guarantee.delta), bound, high)
     # More is lost with less noise: what is lost here is enough for every multiplier above.
-    least = _LEAST_SHARE * estimate
+    least = _LEAST_SHARE_OF_ESTIMATE * estimate
     above = float_above(guarantee.epsilon)
     lost = delta_beyond(above, strategy.steps, places, least)
     try:
@@ -228,7 +235,7 @@ def _search(
     too_small = math.log(least)
     suffices = math.inf
     log_multiplier = math.log(start)
-    margin = math.log(_PRECISION) / 2
+    margin = math.log(_SEARCH_PRECISION) / 2
     slope = -15.0
     before: tuple[float, float] | None = None
     for _ in range(_MOST_BOUNDS):

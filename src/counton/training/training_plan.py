@@ -55,12 +55,12 @@ _MOST_FOR_EQUAL_SCALES = 2**17
 #: has less error with one normal per step.
 _FEWEST_DRAWS = 4
 #: Number of strategies with correlated noise that a plan proves under secret places, by search.
-_MOST_PROVED = {"quick": 2, "long": 4}
+_MOST_PROVED_STRATEGIES = {"quick": 2, "long": 4}
 #: Largest number of steps for which a quick search proves two of them.
 _MOST_FOR_TWO_QUICK_PROOFS = 1024
 #: A quick search proves another strategy only if its estimate is within this factor of the least.
 #: What is proved is up to 3% above its estimate.
-_CLOSE = 1.03
+_LARGEST_ERROR_RATIO = 1.03
 
 
 @dataclass(frozen=True)
@@ -397,11 +397,11 @@ def _most_promising(run: _Run, strategies: list[TrainingStrategy]) -> list[Train
         for strategy in correlated
     }
     correlated.sort(key=lambda strategy: estimates[id(strategy)])
-    promising = correlated[: _MOST_PROVED[run.search]]
+    promising = correlated[: _MOST_PROVED_STRATEGIES[run.search]]
     if run.search == "quick" and promising:
         if run.steps > _MOST_FOR_TWO_QUICK_PROOFS:
             promising = promising[:1]
-        largest = _CLOSE * estimates[id(promising[0])]
+        largest = _LARGEST_ERROR_RATIO * estimates[id(promising[0])]
         promising = [strategy for strategy in promising if estimates[id(strategy)] <= largest]
     kept = {id(strategy) for strategy in (*independent, *promising)}
     return [strategy for strategy in strategies if id(strategy) in kept]

@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 #: Most names in one block.
-BLOCK = 2**20
+NAMES_PER_BLOCK = 2**20
 #: Largest number of names that are looked up one by one.
-_FEW = 8
+_MOST_SEARCHED_NAMES = 8
 #: Largest size in bytes of a block in JSON, which stays in memory beside its names.
-_LITTLE = 2**14
+_MOST_CACHED_BYTES = 2**14
 #: Most names that a text for people shows in full.
-_SHOWN = 100
+_SHOWN_NAMES = 100
 
 
 class _Few(list[str]):
@@ -81,8 +81,8 @@ class _Many:
     def parts(self) -> Iterator[tuple[int, pl.Series]]:
         """Yield the place of each part's first name, and the part as a polars column."""
         if self._column is not None:
-            for start in range(0, len(self._column), BLOCK):
-                yield start, self._column.slice(start, BLOCK)
+            for start in range(0, len(self._column), NAMES_PER_BLOCK):
+                yield start, self._column.slice(start, NAMES_PER_BLOCK)
             return
         import polars as pl
 
@@ -142,7 +142,9 @@ class GroupNames(Sequence[str]):
             self._count = len(names)
             self._digest = names._digest
             return
-        short_list = names if isinstance(names, list | tuple) and len(names) <= _SHOWN else None
+        short_list = (
+            names if isinstance(names, list | tuple) and len(names) <= _SHOWN_NAMES else None
+        )
         if short_list is not None and all(
             isinstance(name, str) and is_text(name) for name in short_list
         ):
@@ -176,9 +178,9 @@ class GroupNames(Sequence[str]):
             return [*self._held.blocks]
         blocks = []
         for _, part in self.parts():
-            is_single = len(part) == len(self) < _LITTLE
+            is_single = len(part) == len(self) < _MOST_CACHED_BYTES
             block = json.dumps(part.to_list()).encode() if is_single else b""
-            blocks.append(block if 0 < len(block) <= _LITTLE else _encode(part))
+            blocks.append(block if 0 < len(block) <= _MOST_CACHED_BYTES else _encode(part))
         self._held.blocks = blocks
         return [*blocks]
 
@@ -194,7 +196,7 @@ class GroupNames(Sequence[str]):
         """Build the names from their `blocks`."""
         names = cls.__new__(cls)
         names._digest = digest_of(blocks)
-        little = blocks[0] if len(blocks) == 1 and len(blocks[0]) <= _LITTLE else b""
+        little = blocks[0] if len(blocks) == 1 and len(blocks[0]) <= _MOST_CACHED_BYTES else b""
         if little.startswith(b"["):
             texts = _read(json.loads, little)
             names._held = _Few(texts)
@@ -266,7 +268,7 @@ class GroupNames(Sequence[str]):
         """
         import numpy as np
 
-        if len(names) <= _FEW:
+        if len(names) <= _MOST_SEARCHED_NAMES:
             indexes = [self._held.place(name) for name in names]
             return np.array([-1 if place is None else place for place in indexes], np.int64)
         places = self.finder()(GroupNames(names).column).astype(np.int64)
@@ -276,7 +278,7 @@ class GroupNames(Sequence[str]):
         if not any(others):
             return self
         together = [self, *others]
-        if sum(map(len, together)) <= _SHOWN:
+        if sum(map(len, together)) <= _SHOWN_NAMES:
             return GroupNames([name for names in together for name in names])
         import polars as pl
 
@@ -300,7 +302,7 @@ class GroupNames(Sequence[str]):
         return hash(tuple(self))
 
     def __repr__(self) -> str:
-        if len(self) <= _SHOWN:
+        if len(self) <= _SHOWN_NAMES:
             return repr(tuple(self))
         return f"GroupNames({len(self):,}: {self[0]!r}, ..., {self[-1]!r})"
 

@@ -35,10 +35,10 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _DAY = 86_400_000_000
 _LATEST = datetime(9999, 12, 31, tzinfo=UTC)
-_LARGEST_CALENDAR = 1_000_000
-_PIECES = 31  # most pieces of a calendar window
+_MOST_CALENDAR_WINDOWS = 1_000_000
+_MOST_PIECES = 31  # most pieces of a calendar window
 #: Steps of a stream without an end, if windows are long: calendar windows have a table of edges.
-ENDLESS = 40_000
+ENDLESS_STEPS = 40_000
 _NOMINAL_DAYS = {"d": 1, "w": 7, "mo": 31}
 
 
@@ -206,7 +206,7 @@ class Windows:
             return cls(start, every, room // probe.length, timezone)
         length = probe._every
         most = room // (length.number * _NOMINAL_DAYS[length.unit] * _DAY)
-        return cls(start, every, min(most, ENDLESS), timezone)
+        return cls(start, every, min(most, ENDLESS_STEPS), timezone)
 
     def __post_init__(self) -> None:
         load_zone(self.timezone)
@@ -221,11 +221,11 @@ class Windows:
             raise InvalidInputError(
                 "the start of the windows has no time zone; give a datetime with tzinfo"
             )
-        if self.length is None and self.steps > _LARGEST_CALENDAR:
+        if self.length is None and self.steps > _MOST_CALENDAR_WINDOWS:
             raise InvalidInputError(
-                f"{self.steps:,} calendar windows are too many; at most {_LARGEST_CALENDAR:,} are "
-                "allowed: lower the number of steps, or take windows of hours, which have no such "
-                "limit"
+                f"{self.steps:,} calendar windows are too many; at most {_MOST_CALENDAR_WINDOWS:,} "
+                "are allowed: lower the number of steps, or take windows of hours, which have no "
+                "such limit"
             )
         if self.end > microseconds(_LATEST):
             raise InvalidInputError(
@@ -331,7 +331,7 @@ class Windows:
         edges = self._edges()
         length = int(np.gcd.reduce(edges))
         most = int(np.diff(edges).max())
-        return (0, length) if most <= _PIECES * length else None
+        return (0, length) if most <= _MOST_PIECES * length else None
 
     def starts(self, steps: range) -> NDArray[np.int64]:
         """Return the beginnings of windows in microseconds since 1970: ``(len(steps),)``."""

@@ -123,9 +123,9 @@ def test_noise_is_the_same_in_few_and_many_numbers_at_once(monkeypatch: pytest.M
     strategy = GrowingBlocks(block=8)
     field = HashedNoise((5,), spread=2**36)
     noise = strategy.noise(field, range(1, 100))
-    monkeypatch.setattr(growing_blocks, "_TOGETHER", 1)
+    monkeypatch.setattr(growing_blocks, "_NUMBERS_PER_DRAW", 1)
     assert (strategy.noise(field, range(1, 100)) == noise).all()
-    monkeypatch.setattr(growing_blocks, "_TOGETHER", 3 * 8 * 5)
+    monkeypatch.setattr(growing_blocks, "_NUMBERS_PER_DRAW", 3 * 8 * 5)
     assert (strategy.noise(field, range(1, 100)) == noise).all()
 
 

@@ -109,8 +109,8 @@ def test_approximate_solutions_never_change_released_values(
         wrong.append(off)
         with monkeypatch.context() as patch:
             patch.setattr(least_squares, "_RESERVE", reserve)
-            patch.setattr(least_squares_strategy, "_SOLVED", chunk)
-            patch.setattr(least_squares_strategy, "_PASSED", chunk)
+            patch.setattr(least_squares_strategy, "_UNKNOWNS_PER_SOLUTION", chunk)
+            patch.setattr(least_squares_strategy, "_STEPS_PER_PASS", chunk)
             again = strategy_from_dict(strategy.to_dict())
             assert (again.noise(table, window) == usual).all()
         assert len(solves) > (3 if chunk == 1 else 1), "digits were enough at once"
@@ -167,7 +167,7 @@ def test_wide_noise_is_added_up_by_a_second_modulus(
         return least_squares.modulo_prime(*given)
 
     # As if int64 alone had less room than it has.
-    monkeypatch.setattr(least_squares, "_ALONE", 22)
+    monkeypatch.setattr(least_squares, "_RESIDUAL_BITS", 22)
     monkeypatch.setattr(least_squares_strategy, "modulo_prime", counted)
     assert (strategy.noise(table, range(1, strategy.horizon + 1)) == noise).all()
     assert used
@@ -218,7 +218,7 @@ def test_long_horizons_agree_with_single_steps(monkeypatch: pytest.MonkeyPatch) 
         return found + [strategy.overall_variance(m, "windows") for m in ("mean", "max")]
 
     usual = [overall(strategy) for strategy in strategies]
-    monkeypatch.setattr(least_squares_strategy, "_CHUNK", 10)
+    monkeypatch.setattr(least_squares_strategy, "_LONGEST_UNSUMMARISED", 10)
     for strategy, expected in zip(strategies, usual, strict=True):
         assert overall(strategy) == pytest.approx(expected, rel=1e-12)
 

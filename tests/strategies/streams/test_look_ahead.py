@@ -189,8 +189,8 @@ def test_row_by_row_is_the_same(horizon: int, monkeypatch: pytest.MonkeyPatch) -
             (tree.noise(table, everything) == expected).all()
             for tree, expected in zip(trees, whole, strict=True)
         )
-    monkeypatch.setattr(look_ahead, "WIDE", 1)
-    monkeypatch.setattr(strategy, "WIDE", 1)
+    monkeypatch.setattr(look_ahead, "FEWEST_WIDE_COORDINATES", 1)
+    monkeypatch.setattr(strategy, "FEWEST_WIDE_COORDINATES", 1)
     for tree, expected in zip(trees, whole, strict=True):
         assert (tree.noise(table, everything) == expected).all()
         reader = tree._reader(table)

@@ -155,7 +155,7 @@ def test_one_coordinate_at_a_time_is_the_same(
     strategy = SqrtToeplitz(700)
     field = table(700, *shape, seed=6)
     whole = strategy.noise(field, range(1, 701))
-    monkeypatch.setattr(square_root, "_BLOCK", 1)
+    monkeypatch.setattr(square_root, "_NUMBERS_PER_TRANSFORM", 1)
     assert (strategy.noise(field, range(1, 701)) == whole).all()
 
 

@@ -94,7 +94,7 @@ def test_streams_of_too_many_cells_hold_nothing(monkeypatch: pytest.MonkeyPatch)
     field = HashedNoise((3,), 2**36)
     growing = GrowingSquareRoot()
     whole = growing.noise(field, range(1, 400))
-    monkeypatch.setattr(growing_root, "_MOST_HELD", 6 * 250)
+    monkeypatch.setattr(growing_root, "_MOST_HELD_NUMBERS", 6 * 250)
     reader = growing._reader(field)
     assert np.array_equal(reader.noise(range(1, 200)), whole[:199])
     assert not reader.local

@@ -4,7 +4,7 @@ import numpy as np
 
 from counton import testing
 from counton.strategies import StreamStrategy
-from counton.strategies.strategy import PART, EndlessStrategy
+from counton.strategies.strategy import NUMBERS_PER_PART, EndlessStrategy
 from counton.testing.node_noise import HashedNoise
 from counton.testing.rows import (
     accepts,
@@ -115,7 +115,7 @@ def check_noise_parts(strategy: StreamStrategy, steps: int | None = None) -> Non
     """Noise computed in parts, as for large batches, is that of all steps."""
     count = count_steps(strategy, steps)
     window = range(1, count + 1)
-    for shape in ((PART * 5 // 4 // count + 1,), (31,)):
+    for shape in ((NUMBERS_PER_PART * 5 // 4 // count + 1,), (31,)):
         table = HashedNoise(shape)
         parts = [part.copy() for part in strategy._reader(table).parts(window)]
         same = np.array_equal(np.concatenate(parts), strategy.noise(table, window))

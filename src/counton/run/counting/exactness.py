@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from counton.base.distributions import NoiseDistribution
 
 #: Fraction of a window's largest sum below which an upper bound of its share is enough.
-_SMALL_SHARE = 2.0**-20
+_LARGEST_ROUGH_SHARE = 2.0**-20
 
 
 class AddedSums(NamedTuple):
@@ -133,7 +133,7 @@ def shares_of_bounds(spec: StreamSpec, bounds: SumBounds, sums: pl.DataFrame) ->
     by_window = sums.group_by("window").agg(size).select("window", share=bound)
     shares: dict[int, float] = {}
     for step, share in by_window.rows():
-        is_small = share < _SMALL_SHARE
+        is_small = share < _LARGEST_ROUGH_SHARE
         window_sums = sums.filter(pl.col("window") == step)
         shares[step] = share if is_small else _share_of(spec, bounds, window_sums)
     return shares

@@ -29,7 +29,7 @@ from counton.run.windows.covered_windows import empty_stretches
 from counton.windowing.windows import Windows
 
 #: Largest number of periods, or of windows, that a message names.
-_MOST_NAMED = 5
+_MOST_NAMED_PERIODS = 5
 
 
 class KeptRows(NamedTuple):
@@ -90,7 +90,7 @@ def refuse_holes(
     if not holes:
         return
     count = sum(len(hole) for hole in holes)
-    named = _join([windows.span_text(hole) for hole in holes[:_MOST_NAMED]], len(holes))
+    named = _join([windows.span_text(hole) for hole in holes[:_MOST_NAMED_PERIODS]], len(holes))
     raise InvalidInputError(
         f"{source_name} has no row of {named}, and this run would release "
         f"{counted(count, 'window')} without rows. Add the missing rows. If nothing happened, give "
@@ -115,7 +115,7 @@ def refuse_shrunk_windows(
     if options.allow_empty_windows or not shrunk:
         return
     named = []
-    for window in shrunk[:_MOST_NAMED]:
+    for window in shrunk[:_MOST_NAMED_PERIODS]:
         span = windows.span_text(range(window.number, window.number + 1))
         named.append(f"{span} ({window.now:,}, before {window.before:,})")
     raise InvalidInputError(

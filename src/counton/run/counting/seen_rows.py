@@ -20,8 +20,8 @@ from counton.state.dedup import DigestChange
 from counton.windowing.lazy_polars import polars as pl
 
 #: Fractions of the late rows, and of all rows, for which `OperatorCounts.late_by` is enough.
-_MOST_OF_LATE = 0.5
-_MOST_OF_ALL = 0.99
+_SHARE_OF_LATE_ROWS = 0.5
+_SHARE_OF_ALL_ROWS = 0.99
 
 _window = pl.col("window")
 _has_cell = pl.col("cell") >= 0
@@ -313,8 +313,8 @@ def _wait_for_most(added: pl.DataFrame, released: int) -> int:
         return 0
     all_rows = int(added["rows"].sum())
     missed_at_most = min(
-        (1 - _MOST_OF_LATE) * late_in_time[-1],
-        (1 - _MOST_OF_ALL) * all_rows,
+        (1 - _SHARE_OF_LATE_ROWS) * late_in_time[-1],
+        (1 - _SHARE_OF_ALL_ROWS) * all_rows,
     )
     is_enough = late_in_time[-1] - late_in_time <= missed_at_most
     return int(by_delay.filter(is_enough)["delay"][0])

@@ -20,16 +20,16 @@ from counton.io.written_numbers import NumberText
 from counton.windowing.windows import is_moment, microseconds
 
 #: Number of values that are tried.
-_TRIED = 1000
+_TRIED_VALUES = 1000
 #: Fraction of them that must be times, or numbers.
-_MOST_OF_THEM = 0.9
+_LEAST_SHARE_OF_VALUES = 0.9
 #: Number of first values that may have the shape of a time.
-_FIRST_ONES = 10
+_FIRST_VALUES = 10
 #: Least number of different months or weeks that make a series.
 _LEAST_PERIODS = 3
 #: Earliest time of an event that is a number since 1970; the latest is tomorrow.
 _FIRST_EPOCH = 10**15
-_OFFSET = re.compile(r"(?:[Zz]|UTC|GMT|[T ].*[+-]\d\d(?::?\d\d)?)$")
+_OFFSET_PATTERN = re.compile(r"(?:[Zz]|UTC|GMT|[T ].*[+-]\d\d(?::?\d\d)?)$")
 #: The numbers of such an offset at the end of a text.
 _NUMBERS_OF_OFFSET = re.compile(r"[+-]\d\d(?::?\d\d)?$")
 #: Zones and offsets that are UTC.
@@ -87,7 +87,7 @@ def find_months(columns: Iterable[pl.Series]) -> tuple[str, ...]:
         column.name
         for column in columns
         if column.dtype == pl.String
-        and _fraction(_some_of(column).str.contains(_MONTH)) >= _MOST_OF_THEM
+        and _fraction(_some_of(column).str.contains(_MONTH)) >= _LEAST_SHARE_OF_VALUES
     )
 
 
@@ -147,9 +147,9 @@ def find_times(column: pl.Series, *, is_stated: bool = False) -> TimeColumn | No
         return None
     if dtype == pl.String:
         are_iso = _are_times(values, None)
-        if _fraction(are_iso) >= _MOST_OF_THEM:
+        if _fraction(are_iso) >= _LEAST_SHARE_OF_VALUES:
             texts = values.filter(are_iso).to_list()
-            is_local = _OFFSET.search(texts[0].strip()) is None
+            is_local = _OFFSET_PATTERN.search(texts[0].strip()) is None
             offset = None if is_local else _offset_of(texts)
             return TimeColumn(column.name, is_local, None, offset=offset)
         forms = _formats_of(values)
@@ -163,7 +163,7 @@ def find_times(column: pl.Series, *, is_stated: bool = False) -> TimeColumn | No
         for form in EPOCH_FORMATS:
             if form == "epoch_ns" and dtype.is_float():
                 continue  # a Float64 is too coarse for nanoseconds
-            if _fraction(_are_times(values, form)) >= _MOST_OF_THEM:
+            if _fraction(_are_times(values, form)) >= _LEAST_SHARE_OF_VALUES:
                 return TimeColumn(column.name, False, form)
     return None
 
@@ -182,7 +182,7 @@ def _other_than_utc(zones: Iterable[str | None]) -> str | None:
 def _some_of(column: pl.Series) -> pl.Series:
     """Return some values of a column, evenly spread over its rows, without empty ones."""
     values = column.drop_nulls()
-    values = values.gather_every(values.len() // _TRIED + 1)
+    values = values.gather_every(values.len() // _TRIED_VALUES + 1)
     if values.dtype != pl.String:
         return values
     return values.filter(values.str.strip_chars() != "")
@@ -228,12 +228,12 @@ def _formats_of(values: pl.Series) -> tuple[str, ...]:
     They are several if each of them reads most values, as of dates before the 13th of a month.
     """
     # The first value may be a second line of the header.
-    possible = next(filter(None, map(_formats_like, values.head(_FIRST_ONES).to_list())), [])
+    possible = next(filter(None, map(_formats_like, values.head(_FIRST_VALUES).to_list())), [])
     fractions = {form: _fraction(_are_times(values, form)) for form in possible}
     best = max(fractions.values(), default=0.0)
-    if best < _MOST_OF_THEM:
+    if best < _LEAST_SHARE_OF_VALUES:
         return ()
-    least = best if best == 1.0 else _MOST_OF_THEM
+    least = best if best == 1.0 else _LEAST_SHARE_OF_VALUES
     return tuple(form for form, fraction in fractions.items() if fraction >= least)
 
 
@@ -318,7 +318,7 @@ def decimal_sign(columns: Iterable[pl.Series], separator: str) -> str | None:
         comma = values.str.contains(_WITH_COMMA) | values.str.contains(_COMMA_THOUSANDS)
         point = values.str.contains(_WITH_POINT) | values.str.contains(_THOUSANDS)
         numbers = comma | point | values.str.contains(_WHOLE)
-        if _fraction(numbers) < _MOST_OF_THEM:
+        if _fraction(numbers) < _LEAST_SHARE_OF_VALUES:
             continue
         doubtful = values.str.contains(_THOUSANDS) | values.str.contains(_COMMA_THOUSANDS)
         here = {
@@ -349,7 +349,7 @@ def find_thousands(columns: Iterable[pl.Series]) -> tuple[tuple[str, str], ...]:
         numbers = [NumberText.parse(text) for text in texts.to_list()]
         n_others = sum(number is None for number in numbers)
         certain = [number is not None and number.is_certain for number in numbers]
-        if any(certain) and n_others <= (1 - _MOST_OF_THEM) * values.len():
+        if any(certain) and n_others <= (1 - _LEAST_SHARE_OF_VALUES) * values.len():
             columns_of_numbers.append((column.name, texts[certain.index(True)]))
     return tuple(columns_of_numbers)
 
@@ -390,7 +390,7 @@ def _has_fractions(values: pl.Series) -> bool:
         has_sign = texts.str.contains(_WITH_COMMA) | texts.str.contains(_WITH_POINT)
         numbers = has_sign | texts.str.contains(_WHOLE)
         is_fraction = has_sign & ~texts.str.contains(r"[.,]0+$")
-        return _fraction(numbers) >= _MOST_OF_THEM and bool(is_fraction.any())
+        return _fraction(numbers) >= _LEAST_SHARE_OF_VALUES and bool(is_fraction.any())
     if values.dtype.is_float() or values.dtype.is_decimal():
         return bool((values != values.floor()).any())
     return False

@@ -50,9 +50,9 @@ SAMPLE_BYTES = 2**25
 #: Number of rows of other sources to look at.
 _SAMPLE_ROWS = 500_000
 #: Number of first rows in which totals and counts are looked for.
-_SOME_ROWS = 10_000
+_INSPECTED_ROWS = 10_000
 #: Number of days from which weeks or months cannot be told from days.
-_FEW_PERIODS = 2
+_FEWEST_DAYS_OF_PERIOD = 2
 #: Matches names of columns with other times than the event's.
 _OTHER_TIMES = re.compile(r"birth|born|due|until|expir|return|updat|enter|insert|load|import", re.I)
 
@@ -114,7 +114,7 @@ class FirstLook:
     def confidential_counts(self, job: Job) -> FirstFacts:
         """Return exact facts about the first rows, under the options of a job."""
         sample = reveal(self._sample)
-        some = sample.head(_SOME_ROWS)
+        some = sample.head(_INSPECTED_ROWS)
         facts = FirstFacts(
             None,
             None,
@@ -136,11 +136,13 @@ class FirstLook:
         clock = load_zone(zone)
         first = moment(int(str(known_times.min()))).astimezone(clock)
         newest = moment(int(str(known_times.max()))).astimezone(clock)
-        counts = columns_of_counts(some, time, times.head(_SOME_ROWS))
+        counts = columns_of_counts(some, time, times.head(_INSPECTED_ROWS))
         perhaps_every = None
         is_local = any(column.name == time and column.local for column in self.times)
         if is_local and time not in self.window_by_time:
-            perhaps_every = usual_window(sample[time], time_format, least_periods=_FEW_PERIODS)
+            perhaps_every = usual_window(
+                sample[time], time_format, least_periods=_FEWEST_DAYS_OF_PERIOD
+            )
         return facts._replace(
             first=first, newest=newest, counts=counts, perhaps_every=perhaps_every
         )

@@ -45,13 +45,13 @@ from counton.state.keys import check_places, file_of
 from counton.windowing.windows import load_zone, microseconds
 
 #: Years of a new stream. If windows are released alone, a longer stream is no less accurate.
-_YEARS = 10
+_YEARS_OF_STREAM = 10
 #: Most windows of a new stream.
 _MOST_WINDOWS = 100_000
 #: How long windows of a day or more wait for late rows: less than the two and a quarter hours from
 #: midnight to the earliest daily run of the documentation, also if clocks skip an hour. If they
 #: waited longer than that, each number would be published a day late.
-_WAIT = "2h"
+_RELEASE_DELAY = "2h"
 
 _WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 
@@ -243,9 +243,9 @@ def _default_windows(job: CountJob, every: str) -> JobValues:
     defaults: dict[str, object] = {"every": every, "start": usual_start(job)}
     if job.expected_windows or job.expiring or job.allowed_lateness:
         return defaults
-    windows = math.ceil(_YEARS * 365.25 / days_of(every))
+    windows = math.ceil(_YEARS_OF_STREAM * 365.25 / days_of(every))
     if every == "1mo":  # of 31 days, they would be fewer
-        windows = _YEARS * 12
+        windows = _YEARS_OF_STREAM * 12
     only_totals = job.distinct_users or job.unlisted_groups == "discover"
     return defaults | {
         "windows": min(_MOST_WINDOWS, windows),
@@ -258,7 +258,7 @@ def _default_release(job: CountJob, every: str) -> JobValues:
     if days_of(every) < 1:
         return {"release_delay": "0s", "max_empty_windows": MAX_EMPTY_WINDOWS}
     # In a file of the past, nothing comes late.
-    delay = _WAIT if job.until in (None, NOW) else "0s"
+    delay = _RELEASE_DELAY if job.until in (None, NOW) else "0s"
     # A whole day has a row; else the newest file is missing.
     return {"release_delay": delay, "max_empty_windows": 0}
 

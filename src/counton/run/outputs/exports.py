@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from counton.base.arguments import check_text
 from counton.base.errors import InvalidInputError, StateRolledBackError, StreamMismatchError, param
 from counton.base.table_schema import RESERVED
-from counton.continual.intervals import LEVEL, check_confidence_level
+from counton.continual.intervals import DEFAULT_CONFIDENCE_LEVEL, check_confidence_level
 from counton.job.incompatible import EXCLUSIONS_OF_PUBLISHING, refuse_of_command
 from counton.results.metadata import ReleaseMetadata
 from counton.results.metadata_codec import TABLES, guarantee_of_stream
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 #: Largest number of rows that are made at once.
 _ROWS_AT_A_TIME = 2**18
 #: Form of times in UTC as texts.
-_UTC = "%Y-%m-%dT%H:%M:%SZ"
+_UTC_FORMAT = "%Y-%m-%dT%H:%M:%SZ"
 
 
 # ----------------------------------------------------------------------------------------- export
@@ -188,7 +188,9 @@ def _numbers_of(
         _refuse_choice(reader, "was not made from events", {"groups": groups})
         metadata = ReleaseMetadata.of_stream(reader.design)
         releases = reader.releases()
-        numbers = ReleaseData(metadata, reader.design, releases.steps, releases, level or LEVEL)
+        numbers = ReleaseData(
+            metadata, reader.design, releases.steps, releases, level or DEFAULT_CONFIDENCE_LEVEL
+        )
         return _choose(numbers, steps, groups)
     spec = StreamSpec.of_stream(reader)
     if isinstance(spec.terms.windowing, SingleTable):
@@ -470,7 +472,8 @@ def _published_rows(
         table = table.with_columns(zoned.dt.convert_time_zone("UTC"))
         if is_sqlite:
             table = table.with_columns(
-                zoned.dt.strftime(_UTC), pl.col("local_start").dt.strftime("%Y-%m-%dT%H:%M:%S")
+                zoned.dt.strftime(_UTC_FORMAT),
+                pl.col("local_start").dt.strftime("%Y-%m-%dT%H:%M:%S"),
             )
     yield from table.select(sql_view.ROW_COLUMNS).iter_rows()
 

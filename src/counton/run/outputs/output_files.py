@@ -33,11 +33,11 @@ if TYPE_CHECKING:
 PICTURES = (".png", ".svg", ".pdf")
 PAGES = (".html",)
 #: Largest number of characters of a description in an Arrow schema.
-_MOST_IN_SCHEMA = 2**22
+_MOST_CHARACTERS_IN_SCHEMA = 2**22
 #: Largest size in bytes of a table that is compared without polars: a larger one takes longer.
-_MOST_COMPARED = 2**20
+_MOST_COMPARED_BYTES = 2**20
 #: Pattern of a text that a spreadsheet takes for a formula, also after added apostrophes.
-_FORMULA = r"^'*[=+\-@\t\r\uFF1D\uFF0B\uFF0D\uFF20]"
+_FORMULA_PATTERN = r"^'*[=+\-@\t\r\uFF1D\uFF0B\uFF0D\uFF20]"
 
 
 # ---------------------------------------------------------------------------------------- refused
@@ -197,7 +197,7 @@ def escape_formulas(rows: pl.LazyFrame) -> pl.LazyFrame:
     """
     texts = pl.selectors.string()
     return rows.with_columns(
-        pl.when(texts.str.contains(_FORMULA)).then("'" + texts).otherwise(texts).name.keep()
+        pl.when(texts.str.contains(_FORMULA_PATTERN)).then("'" + texts).otherwise(texts).name.keep()
     )
 
 
@@ -245,7 +245,7 @@ def _write_description(path: Path, facts: Mapping[str, object]) -> None:
 def _unchanged_csv(numbers: ReleaseData, path: Path) -> bytes | None:
     """Return what a file contains if that is the table of a release; None if it may not be."""
     try:
-        if path.stat().st_size > _MOST_COMPARED:
+        if path.stat().st_size > _MOST_COMPARED_BYTES:
             return None
         content = path.read_bytes()
     except OSError:  # there is no such file yet
@@ -259,7 +259,7 @@ def _write_parquet(rows: pl.LazyFrame, name: str, metadata: Mapping[str, str]) -
 
     schema_metadata = {}
     # Metadata that is too long is only in the file, not in its schema.
-    if metadata and sum(map(len, metadata.values())) <= _MOST_IN_SCHEMA:
+    if metadata and sum(map(len, metadata.values())) <= _MOST_CHARACTERS_IN_SCHEMA:
         schema_metadata = {ATTRS: json.dumps(metadata)}
     schema = with_metadata(rows.collect_schema(), schema_metadata)
     rows.sink_parquet(

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from counton.base.arrays import IntegersOrFloats
 from counton.base.private import reveal
-from counton.continual.intervals import LEVEL, check_confidence_level
+from counton.continual.intervals import DEFAULT_CONFIDENCE_LEVEL, check_confidence_level
 from counton.results.display import DisplaySelection, with_shown_groups
 from counton.results.metadata import ReleaseMetadata
 from counton.results.release import Release
@@ -46,7 +46,9 @@ def read_release(
         display = spec.remembered_display
     if level is None:
         level = spec.remembered_level
-    numbers = _read_numbers(stream, spec, display, check_confidence_level(level, usual=LEVEL))
+    numbers = _read_numbers(
+        stream, spec, display, check_confidence_level(level, usual=DEFAULT_CONFIDENCE_LEVEL)
+    )
     notes = public_notes(spec)
     if notes:
         numbers = replace(numbers, notes=(*numbers.notes, *notes))

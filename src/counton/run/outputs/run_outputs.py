@@ -8,7 +8,7 @@ from pathlib import Path
 
 from counton.base.arguments import check_text
 from counton.base.errors import CountonError
-from counton.continual.intervals import LEVEL, check_confidence_level
+from counton.continual.intervals import DEFAULT_CONFIDENCE_LEVEL, check_confidence_level
 from counton.io.input_paths import event_paths, is_file, refuse_among_events
 from counton.io.sources import Source
 from counton.job.common_options import Job
@@ -40,7 +40,9 @@ def check_outputs(
         InvalidInputError: the stream cannot have it.
     """
     metadata = spec.metadata()
-    check_shown(options.display, metadata, check_confidence_level(level, usual=LEVEL))
+    check_shown(
+        options.display, metadata, check_confidence_level(level, usual=DEFAULT_CONFIDENCE_LEVEL)
+    )
     width = outputs.chart_form.get("width")
     if width is not None:
         from counton.charts.style import check_width

@@ -19,8 +19,8 @@ from typing import Any, cast
 from counton.base.errors import InvalidInputError, MissingOptionError, param
 from counton.base.lengths import length_of_windows, windows_in
 from counton.base.series import Series
-from counton.continual.intervals import LEVEL, check_confidence_level
-from counton.io.error_policy import MOST as MOST_BAD_ROWS
+from counton.continual.intervals import DEFAULT_CONFIDENCE_LEVEL, check_confidence_level
+from counton.io.error_policy import DEFAULT_MOST_BAD_ROWS as MOST_BAD_ROWS
 from counton.io.error_policy import Policies
 from counton.io.input_paths import moments_named
 from counton.job.common_options import Job
@@ -415,7 +415,9 @@ def parse_accuracy(job: Job) -> WantedAccuracy | None:
         solve_for=job.solve_for or "epsilon",
         delta=cast("Any", job.delta),
         expected_rows=job.expected_rows,
-        confidence_level=check_confidence_level(job.confidence_level, usual=LEVEL),
+        confidence_level=check_confidence_level(
+            job.confidence_level, usual=DEFAULT_CONFIDENCE_LEVEL
+        ),
         over=job.value_of("over") or None,
         is_share_of_rows=is_share_of_rows(job.margin_of_error),
     )

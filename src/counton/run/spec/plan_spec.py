@@ -43,8 +43,8 @@ from counton.run.spec.terms import (
 from counton.state.ledger_rows import SpentUnit, unit_word
 from counton.statistics import AccumulatorStatistic, Report
 from counton.statistics.discovery import (
+    MOST_CELLS,
     ONE_CELL,
-    ROOM,
     ComparedCells,
     Discovery,
     noise_guarantee_of,
@@ -239,8 +239,10 @@ def _with_discovery(
     noise_guarantee = noise_guarantee_of(terms.loss)
     statistic = _resolved(terms, statistic, noise_guarantee)
     contribution = _contribution(terms, statistic)
-    strategy = choose_strategy(replace(terms, loss=noise_guarantee), contribution, (ROOM,))
-    distribution = distribution_for(strategy, noise_guarantee, contribution, (ROOM,)).distribution
+    strategy = choose_strategy(replace(terms, loss=noise_guarantee), contribution, (MOST_CELLS,))
+    distribution = distribution_for(
+        strategy, noise_guarantee, contribution, (MOST_CELLS,)
+    ).distribution
     assert isinstance(distribution, DiscreteLaplace)
     assert isinstance(terms.loss, ApproxDP)
     compared = ONE_CELL

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from counton.job.statistics.top_k import TopKJob
 
 #: Default of the option ``grid``.
-_GRID = 256
+_DEFAULT_GRID = 256
 
 
 # ------------------------------------------------------------------------------------- statistics
@@ -102,7 +102,7 @@ def parse_moments(job: MomentsJob) -> StatisticOfRows:
     columns = tuple(job.columns or ())
     pairs = [tuple(ends.split(":")) for ends in job.bounds or ()]
     bounds: Any = dict(zip(columns, pairs, strict=True))
-    moments = statistics.Moments(bounds, grid=job.grid or _GRID)
+    moments = statistics.Moments(bounds, grid=job.grid or _DEFAULT_GRID)
     return StatisticOfRows(job.statistic, moments, columns)
 
 

@@ -51,7 +51,7 @@ from counton.state.database import reading
 from counton.state.stream_reader import JournalReader
 from counton.statistics import AccumulatorStatistic, Statistic
 from counton.statistics.catalogue import statistic_from_dict, statistic_to_dict
-from counton.statistics.discovery import DECLARED, ROOM, Cells, cells_from_dict
+from counton.statistics.discovery import DECLARED, MOST_CELLS, Cells, cells_from_dict
 from counton.statistics.statistic import shape_of
 from counton.strategies import StreamStrategy, strategy_from_dict
 from counton.windowing.groups import GroupNames
@@ -393,7 +393,7 @@ class StreamSpec:
     def shape(self) -> tuple[int, ...]:
         """Shape of the cells of a step; cells of groups that are found have room for any number."""
         if self.discovers_groups:
-            return (ROOM,)
+            return (MOST_CELLS,)
         return shape_of(self.accumulator_statistic, self.terms.groups.number)
 
     @property

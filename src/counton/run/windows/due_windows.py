@@ -21,7 +21,7 @@ from counton.run.spec.terms import RunOptions, Snapshot
 from counton.windowing.windows import Windows, microseconds, moment
 
 #: A stream that ended longer ago holds data of the past, so that the clock does not decide.
-_PAST = timedelta(days=31)
+_PAST_AGE = timedelta(days=31)
 _LATEST = microseconds(datetime(9999, 12, 31, tzinfo=UTC))
 
 
@@ -165,7 +165,7 @@ class ReleaseClock:
 
     def _time_of_clock(self, *, allows_missing_rows: bool) -> int:
         """Return the current time, at most that of the last release."""
-        is_past = self.now - moment(self.windows.end) > _PAST
+        is_past = self.now - moment(self.windows.end) > _PAST_AGE
         if self.options.until == "clock" and is_past and not allows_missing_rows:
             raise self._data_of_the_past()
         return min(microseconds(self.now), self._last_release)

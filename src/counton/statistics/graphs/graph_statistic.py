@@ -30,8 +30,8 @@ Beyond = Literal["refuse", "drop"]
 #: Largest bound on the number of edges of a node.
 LARGEST_DEGREE = 2**20
 #: New events are counted as arrays if there are at least _MANY and at least 1 / _PART of all edges.
-_MANY = 1024
-_PART = 8
+_FEWEST_ARRAY_EVENTS = 1024
+_EDGES_PER_ARRAY_EVENT = 8
 #: Mask of the second node in the key of an edge.
 _LOW_32_BITS = 2**32 - 1
 _LABELS = {str, int}
@@ -263,7 +263,9 @@ class Graph(Exact):
         try:
             edges = self._nodes.read(events)
             first = list(self._statistic.counts_without_edges(len(self._nodes)))
-            is_large = len(edges.ends) >= max(_MANY, self._size // _PART)
+            is_large = len(edges.ends) >= max(
+                _FEWEST_ARRAY_EVENTS, self._size // _EDGES_PER_ARRAY_EVENT
+            )
             steps = np.searchsorted(stops, edges.event_indexes, side="right")
             if is_large:
                 changes, undone = self._take_many(edges, steps, len(stops))

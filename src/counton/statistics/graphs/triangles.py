@@ -13,7 +13,7 @@ from counton.statistics.graphs.graph_statistic import Beyond, keys_of
 from counton.statistics.graphs.subgraphs import Subgraphs, sums_by_step
 
 #: Number of pairs of edges that are checked at a time.
-_WEDGES = 2**20
+_WEDGES_PER_CHECK = 2**20
 
 
 class Triangles(Subgraphs):
@@ -101,7 +101,9 @@ def count_completed(edges: NDArray[np.int64]) -> NDArray[np.int64]:
     start = 0
     while start < len(keys):
         pairs_before = pairs[start - 1] if start else 0
-        stop = max(start + 1, int(np.searchsorted(pairs, pairs_before + _WEDGES, side="right")))
+        stop = max(
+            start + 1, int(np.searchsorted(pairs, pairs_before + _WEDGES_PER_CHECK, side="right"))
+        )
         times = more[start:stop]
         first_edges = np.repeat(np.arange(start, stop), times)
         first_pairs = np.cumsum(times) - times

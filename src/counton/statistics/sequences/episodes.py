@@ -16,7 +16,7 @@ from counton.privacy import ContributionBound
 from counton.statistics.sequences.words import Words, WordTally
 
 #: Number of letters that are read at a time, each a bit of an integer.
-_BLOCK = 2**17
+_LETTERS_PER_BLOCK = 2**17
 #: Row l - 1 is for words of up to l letters. Its entry k bounds the change by one changed letter
 #: in all words whose letters are k given letters besides the old and the new one: the number of
 #: changes (CHANGES) and the sum of their squares (SQUARES).
@@ -151,8 +151,8 @@ class _Ends(WordTally):
     def advance(self, letters: NDArray[Any], stop: int) -> None:
         waits = self._waits
         counts = self._found
-        for begin in range(self.read, stop, _BLOCK):
-            block = letters[begin : min(begin + _BLOCK, stop)]
+        for begin in range(self.read, stop, _LETTERS_PER_BLOCK):
+            block = letters[begin : min(begin + _LETTERS_PER_BLOCK, stop)]
             every = (1 << len(block)) - 1
             positions = {
                 letter: int.from_bytes(np.packbits(block == letter, bitorder="little"), "little")

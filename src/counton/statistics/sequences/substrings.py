@@ -13,9 +13,9 @@ from counton.privacy import ContributionBound
 from counton.statistics.sequences.words import Words, WordTally
 
 #: Number of letters that are read at a time.
-_BLOCK = 2**16
+_LETTERS_PER_BLOCK = 2**16
 #: Largest number of words that are searched one by one.
-_FEW = 4
+_MOST_SEARCHED_WORDS = 4
 
 
 class Substrings(Words):
@@ -109,8 +109,8 @@ class _Codes(WordTally):
 
     @override
     def advance(self, letters: NDArray[Any], stop: int) -> None:
-        for begin in range(self.read, stop, _BLOCK):
-            end = min(begin + _BLOCK, stop)
+        for begin in range(self.read, stop, _LETTERS_PER_BLOCK):
+            end = min(begin + _LETTERS_PER_BLOCK, stop)
             length = 1
             codes = letters[begin:end].astype(np.int64)
             for word_length, places, numbers in self._asked:
@@ -133,7 +133,7 @@ class _Codes(WordTally):
             numbers: their numbers.
             n_words: number of words of this length.
         """
-        if len(numbers) <= _FEW:
+        if len(numbers) <= _MOST_SEARCHED_WORDS:
             for place, number in zip(places, numbers, strict=True):
                 self.counts[place] += np.count_nonzero(codes == number)
         elif n_words <= len(codes):

@@ -22,9 +22,9 @@ from counton.statistics.statistic import Events, Exact, NamedCells
 _MOST_LETTERS = 2**16
 _MOST_WORDS = 2**31
 #: Largest number of remembered requests for counts of words, and of words in all these requests.
-_MOST_ASKED = 2**12
-_MOST_REMEMBERED = 2**22
-_HEAD = struct.Struct("<QQ")
+_MOST_REMEMBERED_REQUESTS = 2**12
+_MOST_REMEMBERED_WORDS = 2**22
+_SAVED_HEADER = struct.Struct("<QQ")
 
 
 class Words(NamedCells):
@@ -138,7 +138,7 @@ class Words(NamedCells):
         """
         length = check_integer("length", length, 1, self.longest, "the letters of a word")
         numbers = range(self.firsts[length - 1], self.firsts[length])
-        if len(numbers) > _MOST_REMEMBERED:
+        if len(numbers) > _MOST_REMEMBERED_WORDS:
             raise InvalidInputError(
                 f"there are {len(numbers):,} words of {length} letters, and at most 2^22 can be "
                 "listed: ask for single words by name"
@@ -260,7 +260,7 @@ class Letters(Exact):
     def save(self) -> bytes:
         letters = self._letters.all
         little = letters.astype(letters.dtype.newbyteorder("<"))
-        saved = _HEAD.pack(self._steps, len(letters)) + little.tobytes()
+        saved = _SAVED_HEADER.pack(self._steps, len(letters)) + little.tobytes()
         if self._stops is None or np.array_equal(self._stops.all, np.arange(self._steps) + 1):
             return saved  # every step has one letter
         return saved + self._stops.all.astype("<i8").tobytes()
@@ -269,13 +269,13 @@ class Letters(Exact):
     def load(self, saved: bytes) -> None:
         dtype = self._letters.all.dtype
         try:
-            steps, letters = _HEAD.unpack_from(saved)
-            body = _HEAD.size + letters * dtype.itemsize
+            steps, letters = _SAVED_HEADER.unpack_from(saved)
+            body = _SAVED_HEADER.size + letters * dtype.itemsize
             if len(saved) not in (body, body + 8 * steps):
                 raise ValueError(f"{len(saved)} bytes")
-            sequence = np.frombuffer(saved[_HEAD.size : body], dtype.newbyteorder("<")).astype(
-                dtype
-            )
+            sequence = np.frombuffer(
+                saved[_SAVED_HEADER.size : body], dtype.newbyteorder("<")
+            ).astype(dtype)
             stops = self._steps + np.arange(1, steps + 1)
             if len(saved) > body:
                 stops = np.frombuffer(saved[body:], "<i8").astype(np.int64)
@@ -306,7 +306,7 @@ class Letters(Exact):
             tally.read = stop
         self._tallies[key] = tally  # the newest comes last
         remembered = sum(len(tally.counts) for tally in self._tallies.values())
-        while len(self._tallies) > _MOST_ASKED or remembered > _MOST_REMEMBERED:
+        while len(self._tallies) > _MOST_REMEMBERED_REQUESTS or remembered > _MOST_REMEMBERED_WORDS:
             remembered -= len(self._tallies.pop(next(iter(self._tallies))).counts)
         return tally.counts.copy()
 

@@ -41,9 +41,9 @@ LARGEST_KNOT = 2**32
 #: Largest number of levels; time and memory grow with its square.
 MOST_LEVELS = 64
 #: Number of array entries that are processed at a time.
-_CHUNK = 2**16
+_ENTRIES_PER_CHUNK = 2**16
 #: Several lines of floats are multiplied by a dense matrix of at most so many entries.
-_DENSE = 2**20
+_MOST_DENSE_ENTRIES = 2**20
 
 
 class _Level(NamedTuple):
@@ -119,7 +119,7 @@ class Hats(CellwiseLine):
         self.rows = hats
         self.measurements = hats + self.cells
         #: Whether several lines of floats are quicker multiplied by `dense`.
-        self.few = self.rows * self.cells <= _DENSE
+        self.few = self.rows * self.cells <= _MOST_DENSE_ENTRIES
         #: Weight of each cell's own measurement: int64, shape (cells,).
         self.own: Integers = self._leftover()
 
@@ -355,7 +355,7 @@ class Hats(CellwiseLine):
 
     @override
     def functional_variance(self, weights: Floats) -> float:
-        rows = max(1, _CHUNK * 16 // self.cells)
+        rows = max(1, _ENTRIES_PER_CHUNK * 16 // self.cells)
         parts = (weights[start : start + rows] for start in range(0, len(weights), rows))
         return math.fsum(float((part * self._solver.solve(part)).sum()) for part in parts)
 
@@ -624,7 +624,7 @@ class _HatEquations(NormalEquations):
         inverses = _inverses_by_segment(self._factors)
         prefixes = np.zeros(self._cells + 1)
         singles = np.empty(self._cells)
-        size = max(1, _CHUNK // max(n_slots, 1) ** 2 * 8)
+        size = max(1, _ENTRIES_PER_CHUNK // max(n_slots, 1) ** 2 * 8)
         before = _SumBefore(0.0, np.zeros(n_slots))
         for part in _slices(self._cells, size):
             prefixes[1:][part], singles[part], before = self._variances_of(part, before, inverses)
@@ -732,7 +732,7 @@ class _HatEquations(NormalEquations):
             (1 - share) * sums[end] + share * sums[end + 1] - share * (1 - share) * singles[end]
         )
         rest = np.flatnonzero(~within & ~prefix)
-        columns = max(1, _CHUNK * 4 // max(self._strategy.rows, 1))
+        columns = max(1, _ENTRIES_PER_CHUNK * 4 // max(self._strategy.rows, 1))
         for part in _slices(len(rest), columns):
             some = rest[part]
             variances[some] = self._between(first[some], last[some])

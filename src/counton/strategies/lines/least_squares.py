@@ -26,12 +26,12 @@ _RESERVE = 1.001
 #: Largest number of bits that one further pass of the refinement adds to a solution.
 _DIGIT_BITS = 30
 #: Numbers in int64 stay below this many bits.
-_BITS = 62
+_INTEGER_BITS = 62
 #: Residuals are known modulo 2^64 and, if that is not enough, also modulo this prime. They must
 #: have at most _ALONE bits, or _TOGETHER bits with the prime, to be determined.
 _PRIME = 2**31 - 1
-_ALONE = 62
-_TOGETHER = 92
+_RESIDUAL_BITS = 62
+_RESIDUAL_BITS_WITH_PRIME = 92
 
 
 class NormalEquations(ABC):
@@ -89,7 +89,9 @@ class IntegerEquations:
         entries = (line.cells + line.rows) * line.largest_entry
         #: Most bits of an entry of r - G u that remainders determine exactly: by 2^64 and, if the
         #: entries of H are not too large, also by the prime.
-        self._determined_bits = _TOGETHER if entries * _PRIME < 2**62 else _ALONE
+        self._determined_bits = (
+            _RESIDUAL_BITS_WITH_PRIME if entries * _PRIME < 2**62 else _RESIDUAL_BITS
+        )
 
     def _times(self, u: NDArray[Any]) -> NDArray[Any]:
         """Return G u, shape (vectors, cells); integers are modulo 2^64."""
@@ -109,7 +111,7 @@ class IntegerEquations:
         error = self._rounding * (largest + self._largest * solved) * 2.0**least
         # The residual after the solver, within float64's error, and after rounding u.
         needed_bits = _RESERVE * (2 * error + self._largest)
-        small = max(solved, sums) <= 2.0 ** (_BITS - 3 - least)
+        small = max(solved, sums) <= 2.0 ** (_INTEGER_BITS - 3 - least)
         return (
             small
             and error <= 2.0 ** (self._determined_bits - 3)
@@ -143,7 +145,7 @@ class IntegerEquations:
             digit = self._next_digit(residual, largest, sums)
             if digit.integers is None:
                 can_determine_more = (
-                    residual.modulo_prime is None and self._determined_bits > _ALONE
+                    residual.modulo_prime is None and self._determined_bits > _RESIDUAL_BITS
                 )
                 if sums.has_no_digit and can_determine_more:
                     residual = residual._replace(modulo_prime=further_right())
@@ -171,9 +173,9 @@ class IntegerEquations:
         solved = float(np.abs(solution).max())
         size = max(solved, float(np.abs(np.cumsum(solution, axis=1)).max()), 2.0**-60)
         error = self._rounding * (largest + self._largest * solved)
-        determined_bits = _ALONE if residual.modulo_prime is None else self._determined_bits
+        determined_bits = _RESIDUAL_BITS if residual.modulo_prime is None else self._determined_bits
         shift = determined_bits - 2 - math.ceil(math.log2(max(error, 2.0**-60)))
-        shift = min(shift, _BITS - 2 - math.ceil(math.log2(size)), sums.largest_shift)
+        shift = min(shift, _INTEGER_BITS - 2 - math.ceil(math.log2(size)), sums.largest_shift)
         least = sums.least_shift
         while shift >= least:
             rounded = np.rint(solution * 2.0**shift)
@@ -271,7 +273,7 @@ class _RoundedSums:
     def largest_shift(self) -> int:
         """The largest number of binary places that the next digit may add."""
         # 2^shift times 1/2, the rounding boundary, stays within int64 on any grid.
-        return _BITS + min(self._bits, 0) if self.has_no_digit else _DIGIT_BITS
+        return _INTEGER_BITS + min(self._bits, 0) if self.has_no_digit else _DIGIT_BITS
 
     def add(self, digit: Integers, shift: int, norms: Floats) -> NDArray[np.bool_]:
         """Add a digit of the vectors ``open_lines``; return those which stay open.

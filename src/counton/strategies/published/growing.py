@@ -57,12 +57,12 @@ from counton.strategies.streams.look_ahead import LookAhead
 
 #: Noise levels below this number are heights of differences in subtrees; from this number on they
 #: are doublings.
-_DOUBLINGS = 128
+_FIRST_DOUBLING_LEVEL = 128
 MOST_DOUBLINGS = 32
 MOST_FRACTION_BITS = 16
 #: The solution of w_0^2 = 3 w^2 + 1 below 2^20 (Pell): the best approximation of sqrt 3.
-_FIRST = 978122
-_WEIGHT = 564719
+_PELL_ROOT = 978122
+_PELL_WEIGHT = 564719
 #: Noise with a standard deviation up to this, in units of 2^-F, stays below 2^61, except for one
 #: draw in 2^250. Wider noise is refused beforehand, because stopping at a large draw would reveal
 #: it.
@@ -102,8 +102,8 @@ class GrowingCascade(StreamStrategy):
         bits = self.fraction_bits
         self.facts = StrategyFacts(release="windows", fraction_bits=bits, unit_columns=False)
         #: Weight of the first step's count, and of all other measurements.
-        self.first = _FIRST
-        self.weight = _WEIGHT
+        self.first = _PELL_ROOT
+        self.weight = _PELL_WEIGHT
 
     @classmethod
     def examples(cls, horizon: int) -> tuple[GrowingCascade, ...]:
@@ -122,14 +122,16 @@ class GrowingCascade(StreamStrategy):
         cell = check_step(self, step) - 1
         weight = self.weight
         came = cell.bit_length()
-        later = [Node(_DOUBLINGS + j, 0, weight) for j in range(came + 1, self.doublings + 1)]
+        later = [
+            Node(_FIRST_DOUBLING_LEVEL + j, 0, weight) for j in range(came + 1, self.doublings + 1)
+        ]
         if cell == 0:
-            return (Node(_DOUBLINGS, 0, self.first), *later)
+            return (Node(_FIRST_DOUBLING_LEVEL, 0, self.first), *later)
         below = [
             Node(height, cell >> height, -weight if cell >> height - 1 & 1 else weight)
             for height in range(1, came)
         ]
-        return (*below, Node(_DOUBLINGS + came, 0, 2 * weight), *later)
+        return (*below, Node(_FIRST_DOUBLING_LEVEL + came, 0, 2 * weight), *later)
 
     def row(self, step: int) -> tuple[Node, ...]:
         """Return the roots of all doublings up to the step's, and differences in its subtree.
@@ -141,12 +143,12 @@ class GrowingCascade(StreamStrategy):
         came = cell.bit_length()
         own_read = Fraction(1, 2 * self.weight)
         if cell == 0:
-            return (Node(_DOUBLINGS, 0, Fraction(1, self.first)),)
+            return (Node(_FIRST_DOUBLING_LEVEL, 0, Fraction(1, self.first)),)
         # The block's noise is its own minus half of all before it; its cells share it evenly.
         shared = Fraction(1, 1 << came - 1)
         before = [Fraction(1, self.first)] + [own_read] * (came - 1)
         early = [
-            Node(_DOUBLINGS + j, 0, -weight * shared / (1 << came - j))
+            Node(_FIRST_DOUBLING_LEVEL + j, 0, -weight * shared / (1 << came - j))
             for j, weight in enumerate(before)
         ]
         below = [
@@ -157,7 +159,7 @@ class GrowingCascade(StreamStrategy):
             )
             for height in range(1, came)
         ]
-        return (*below, *early, Node(_DOUBLINGS + came, 0, own_read * shared))
+        return (*below, *early, Node(_FIRST_DOUBLING_LEVEL + came, 0, own_read * shared))
 
     def l1_sensitivity(self) -> Fraction:
         """Return the 1-norm of the first step's column, the largest."""
@@ -279,7 +281,7 @@ class GrowingCascade(StreamStrategy):
         """Return the noise of all steps that a doubling adds, in units of 2^-fraction_bits."""
 
         def draw(number: int) -> NDArray[np.int64]:
-            drawn: NDArray[np.int64] = field.run(_DOUBLINGS + number, range(1))[0]
+            drawn: NDArray[np.int64] = field.run(_FIRST_DOUBLING_LEVEL + number, range(1))[0]
             return drawn << self.fraction_bits
 
         block = total = (draw(0) + self.first // 2) // self.first

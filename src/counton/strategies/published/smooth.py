@@ -23,7 +23,7 @@ from counton.base.errors import InvalidInputError
 from counton.base.exact import check_integer
 from counton.strategies.participation import Schedule, Stretch, Structure, check_norm
 from counton.strategies.strategy import (
-    WIDE,
+    FEWEST_WIDE_COORDINATES,
     Metric,
     Node,
     NodeNoise,
@@ -44,9 +44,9 @@ LARGEST_HEIGHT = 256
 #: Lowest bits of a leaf's index whose trees are computed together, and the number of releases from
 #: which on this is quicker.
 _LOW_BITS = 8
-_MANY = 2**12
+_FEWEST_JOINT_RELEASES = 2**12
 #: Number of candidates with the same number of zeros.
-_OF_EACH_ZEROS = 8
+_CANDIDATES_PER_ZEROS = 8
 
 
 class SmoothBinary(StreamStrategy):
@@ -116,7 +116,7 @@ class SmoothBinary(StreamStrategy):
         )
 
     @classmethod
-    def candidates(cls, horizon: int, of_each: int = _OF_EACH_ZEROS) -> list[SmoothBinary]:
+    def candidates(cls, horizon: int, of_each: int = _CANDIDATES_PER_ZEROS) -> list[SmoothBinary]:
         """Return the trees that are worth trying if a unit counts in many steps.
 
         For each number of zeros, they are the ``of_each`` trees of least height that serve the
@@ -316,7 +316,11 @@ class SmoothBinary(StreamStrategy):
         ranks_type = np.int32 if stop < 2**31 else np.int64  # narrow ones stay in the cache
         prefixes = Prefixes.of_all(ranks, self.zeros, ranks_type)
         sums = np.zeros((len(prefixes.begins), *field.shape), np.int64)
-        if len(ranks) < _MANY or math.prod(field.shape) != 1 or self.height <= _LOW_BITS:
+        if (
+            len(ranks) < _FEWEST_JOINT_RELEASES
+            or math.prod(field.shape) != 1
+            or self.height <= _LOW_BITS
+        ):
             return self._add_bits(field, ranks.start, prefixes, sums, range(self.height))[1]
         high_bits = range(_LOW_BITS, self.height)
         prefixes, sums = self._add_bits(field, ranks.start, prefixes, sums, high_bits)
@@ -439,7 +443,7 @@ def _add_nodes(
     for begin in range(0, len(rows), size):
         chunk = rows[begin : begin + size]
         drawn = field.run(level, range(index + begin, index + begin + len(chunk)))
-        if math.prod(field.shape) >= WIDE:  # one by one, they need no copies
+        if math.prod(field.shape) >= FEWEST_WIDE_COORDINATES:  # one by one, they need no copies
             for row, noise in zip(chunk.tolist(), drawn, strict=True):
                 sums[row] += noise
         else:

@@ -81,14 +81,14 @@ LARGEST_HORIZON = 2**30
 _LEAST_BITS = 4
 _MOST_BITS = 16
 #: The inverse of the series is computed up to this many times its length, and cut where less than
-#: `_NEGLIGIBLE` of its 1-norm is left.
+#: `_NEGLIGIBLE_SHARE` of its 1-norm is left.
 _INVERSE_LENGTHS = 64
 _SHORTEST_INVERSE = 2**12
-_NEGLIGIBLE = 1e-11
+_NEGLIGIBLE_SHARE = 1e-11
 #: From this many windows of one length on, the variances at all steps are computed together.
-_MANY_WINDOWS = 32
+_FEWEST_JOINT_WINDOWS = 32
 #: Most numbers that a running stream holds; beyond it, noise is computed again from step 1.
-_MOST_HELD = 2**25
+_MOST_HELD_NUMBERS = 2**25
 
 
 class Band:
@@ -161,7 +161,7 @@ class Band:
             )
         inverse = self._inverse_of_length(longest)
         remaining = np.cumsum(np.abs(inverse[::-1]))[::-1]
-        kept = int((remaining > _NEGLIGIBLE * remaining[0]).sum())
+        kept = int((remaining > _NEGLIGIBLE_SHARE * remaining[0]).sum())
         return inverse[:kept]
 
     def _inverse_of_length(self, length: int) -> Floats:
@@ -248,7 +248,7 @@ class _BandReader(Reader):
     @property
     def local(self) -> bool:
         """Whether memory suffices to go on from the last step."""
-        return self._strategy.facts.buffer_size * self._cells <= _MOST_HELD
+        return self._strategy.facts.buffer_size * self._cells <= _MOST_HELD_NUMBERS
 
     @override
     def noise(self, steps: range) -> NDArray[np.int64]:
@@ -671,7 +671,7 @@ class BandedRoot(_BandedStrategy):
     def _of_last_columns(self, first: Integers, last: Integers) -> Floats:
         variances = np.zeros(len(first))
         from_start = (first == 0) & (last > 0)
-        if from_start.sum() > _MANY_WINDOWS:
+        if from_start.sum() > _FEWEST_JOINT_WINDOWS:
             variances[from_start] = self._of_length(None)[last[from_start] - 1]
         else:
             variances[from_start] = self._of_windows(first[from_start], last[from_start])
@@ -679,7 +679,7 @@ class BandedRoot(_BandedStrategy):
         inner = (first > 0) & (length > 0)
         for window_length in np.unique(length[inner]).tolist():
             some = inner & (length == window_length)
-            if some.sum() > _MANY_WINDOWS:
+            if some.sum() > _FEWEST_JOINT_WINDOWS:
                 variances[some] = self._of_length(window_length)[last[some] - 1]
             else:
                 variances[some] = self._of_windows(first[some], last[some])

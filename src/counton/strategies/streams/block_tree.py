@@ -17,16 +17,16 @@ import numpy as np
 from counton.base.arrays import Floats, Integers
 from counton.base.errors import InvalidInputError
 from counton.base.exact import check_integers
-from counton.strategies.strategy import PART, NodeNoise, Norm
+from counton.strategies.strategy import NUMBERS_PER_PART, NodeNoise, Norm
 
 #: Largest number of steps in a block.
-LARGEST_BLOCK = 2**22
+LARGEST_BLOCK_STEPS = 2**22
 #: Noise inside blocks is rounded to multiples of 2^-24.
 INNER_BITS = 24
 #: Estimates inside blocks are combined with weights in units of 2^-8.
 _WEIGHT_BITS = 8
 #: Quotients computed together, few enough to stay in the cache; chosen by measurement.
-_CACHED = 2**14
+_QUOTIENTS_IN_CACHE = 2**14
 
 
 class BlockTree:
@@ -57,12 +57,12 @@ class BlockTree:
     """
 
     def __init__(self, radices: Sequence[int], shares: Sequence[int], norm: Norm) -> None:
-        self.radices = check_integers("radix", radices, 2, LARGEST_BLOCK)
+        self.radices = check_integers("radix", radices, 2, LARGEST_BLOCK_STEPS)
         self.top = len(self.radices)
         self.widths = [1]
         for radix in self.radices:
             self.widths.append(self.widths[-1] * radix)
-        if self.widths[-1] > LARGEST_BLOCK:
+        if self.widths[-1] > LARGEST_BLOCK_STEPS:
             raise InvalidInputError(
                 f"blocks have {self.widths[-1]} steps, but at most 2^22 are possible: leave out "
                 f"some of the radices {list(self.radices)}, and give a line with more cells, one "
@@ -145,7 +145,9 @@ class BlockTree:
         size = max(1, math.prod(field.shape))
         children_per_block = radix * (self.radices[-2] if self.top > 1 else 1)
         estimates = np.empty((len(blocks), size), np.int64)
-        for start in range(0, len(blocks), step := max(1, PART // (children_per_block * size))):
+        for start in range(
+            0, len(blocks), step := max(1, NUMBERS_PER_PART // (children_per_block * size))
+        ):
             some = blocks[start : start + step]
             children = range(some.start * radix, some.stop * radix)
             below = self._measured_noise(field, cell_weights, self.top - 1, children)
@@ -343,7 +345,7 @@ def _quotients(drawn: Integers, weights: Integers) -> Integers:
         # Float64 gives the quotient to half a unit, and integers decide between two candidates.
         # This takes a quarter of the time of an integer division.
         quotients = np.empty_like(drawn)
-        size = max(1, _CACHED // drawn.shape[1])
+        size = max(1, _QUOTIENTS_IN_CACHE // drawn.shape[1])
         for start in range(0, len(drawn), size):
             part = quotients[start : start + size]
             some = weights[start : start + size]

@@ -18,8 +18,9 @@ of all levels that stand there.
 **Estimates.** With y = C x + z, the residual of knot k is the sum over t of a_kt y_(0, t), less c
 times the node of the knot. The counts x cancel in it, so it is a function of noise alone. The count
 of step t is estimated by (y_(0, t) - sum over k of a_kt m_k) / c, where m = M (residuals) and M is
-the inverse of c^2 I + A A^T, cut off beyond `_REACH` blocks and rounded. Any M gives B C = A; this
-one has the least variance, but for the cut. Residuals of knots before the first step are left out.
+the inverse of c^2 I + A A^T, cut off beyond `_REACH_IN_BLOCKS` blocks and rounded. Any M gives
+B C = A; this one has the least variance, but for the cut. Residuals of knots before the first step
+are left out.
 
 **Exactness.** All of this is arithmetic of integers. An estimate is rounded to a multiple of
 2^-total_bits, and so is a count: adding a count before or after rounding gives the same number.
@@ -75,9 +76,9 @@ LARGEST_SPACING = 2**14
 LARGEST_HORIZON = 2**30
 _MOST_BITS = 16
 #: Blocks to each side whose residuals correct an estimate.
-_REACH = 6
+_REACH_IN_BLOCKS = 6
 #: Blocks to each side of the system from whose exact inverse M is taken.
-_SOLVED = 24
+_SOLVED_BLOCKS = 24
 #: Fraction bits of M are `_INVERSE_BITS` more than those of c^2.
 _INVERSE_BITS = 14
 #: Fraction bits of the integers by which the system of two levels is solved.
@@ -177,7 +178,7 @@ class EndlessHats(EndlessStrategy):
             local=False,
             unit_columns=False,
             buffer_size=2,
-            drawn_ahead=(_REACH + 2) * self._block,
+            drawn_ahead=(_REACH_IN_BLOCKS + 2) * self._block,
             last_step=LARGEST_HORIZON,
         )
 
@@ -231,12 +232,12 @@ class EndlessHats(EndlessStrategy):
 
     @cached_property
     def _inverse(self) -> list[Any]:
-        """M from a block to the next `_REACH` ones: (knots, knots) each, in 2^-(2 bits + 14)."""
+        """M from a block to the next ones in reach: (knots, knots) each, in 2^-(2 bits + 14)."""
         return self._inverse_of_two if self.multiple > 1 else self._inverse_of_one
 
     @property
     def _inverse_of_one(self) -> list[int]:
-        """M by the distance of knots from 0 to `_REACH`, in units of 2^-(2 bits + 14)."""
+        """M by the distance of knots from 0 to `_REACH_IN_BLOCKS`, in units of 2^-(2 bits + 14)."""
         before = self._levels[0].weights_before
         after = self._levels[0].weights_after
         square = int(before @ before) + int(after @ after) + self.own**2
@@ -245,12 +246,12 @@ class EndlessHats(EndlessStrategy):
         # both ends: x_(j + 1) = -ratio x_j.
         ratio = Fraction(0)
         ratios = []
-        for _ in range(_SOLVED):
+        for _ in range(_SOLVED_BLOCKS):
             ratio = Fraction(product) / (square - product * ratio)
             ratios.append(ratio)
         value = 1 / (square - 2 * product * ratios[-1])
         values = [value]
-        for ratio in ratios[: -_REACH - 1 : -1]:
+        for ratio in ratios[: -_REACH_IN_BLOCKS - 1 : -1]:
             value = -ratio * value
             values.append(value)
         unit = 1 << 2 * self.bits + _INVERSE_BITS
@@ -258,7 +259,7 @@ class EndlessHats(EndlessStrategy):
 
     @property
     def _inverse_of_two(self) -> list[Any]:
-        """M from a block to the next `_REACH` ones, in units of 2^-(2 bits + 14).
+        """M from a block to the next `_REACH_IN_BLOCKS` ones, in units of 2^-(2 bits + 14).
 
         The system of 2 x 24 + 1 blocks is solved by elimination from both ends, in integers.
         """
@@ -271,14 +272,14 @@ class EndlessHats(EndlessStrategy):
         from_first = square * 0
         from_last = square * 0
         ratios = []
-        for _ in range(_SOLVED):
+        for _ in range(_SOLVED_BLOCKS):
             from_last = _times(_inverted(square - _times(product, from_last)), product.T)
             ratios.append(from_last)
             from_first = _times(_inverted(square - _times(product.T, from_first)), product)
         middle = square - _times(product, from_last) - _times(product.T, from_first)
         block = _inverted(middle)
         blocks = [block]
-        for ratio in ratios[: -_REACH - 1 : -1]:
+        for ratio in ratios[: -_REACH_IN_BLOCKS - 1 : -1]:
             block = -_times(ratio, block)
             blocks.append(block)
         half = 1 << _SOLUTION_BITS - _INVERSE_BITS - 1
@@ -286,7 +287,7 @@ class EndlessHats(EndlessStrategy):
 
     @cached_property
     def _kernel(self) -> Integers:
-        """M by the distance of blocks from -`_REACH` to `_REACH`: (distances, knots, knots)."""
+        """M by the distance of blocks, both ways within reach: shape (distances, knots, knots)."""
         matrices = [np.array(part, np.int64).reshape(self._knots, -1) for part in self._inverse]
         return np.array([*matrices[:0:-1], *(matrix.T for matrix in matrices)])
 
@@ -351,15 +352,17 @@ class EndlessHats(EndlessStrategy):
         in_total[1:] += by_block @ after
         kernel = self._kernel.astype(object)
         unit = 1 << 2 * self.bits + _INVERSE_BITS
-        read = np.zeros((blocks + _REACH + 2, self._knots), object)
-        for block in range(blocks + _REACH + 1):
-            near = range(max(0, block - _REACH), min(blocks, block + _REACH) + 1)
+        read = np.zeros((blocks + _REACH_IN_BLOCKS + 2, self._knots), object)
+        for block in range(blocks + _REACH_IN_BLOCKS + 1):
+            near = range(
+                max(0, block - _REACH_IN_BLOCKS), min(blocks, block + _REACH_IN_BLOCKS) + 1
+            )
             for other in near:
-                read[block] += kernel[other - block + _REACH] @ in_total[other]
+                read[block] += kernel[other - block + _REACH_IN_BLOCKS] @ in_total[other]
         read *= Fraction(1, unit)
         nodes = []
         scale = Fraction(1 << self.bits, self.own)
-        for block in range(blocks + _REACH + 1):
+        for block in range(blocks + _REACH_IN_BLOCKS + 1):
             corrections = here @ read[block] + after @ read[block + 1]
             for place, correction in enumerate(corrections.tolist()):
                 number = block * self._block + place + 1
@@ -376,27 +379,29 @@ class EndlessHats(EndlessStrategy):
 
     @cached_property
     def _float_kernel(self) -> Floats:
-        """M by the distance of blocks from -`_REACH` to `_REACH`, in float64."""
+        """M by the distance of blocks, both ways within reach, in float64."""
         return self._kernel / 2.0 ** (2 * self.bits + _INVERSE_BITS)
 
     def _weights_of_sum(self, weights: Floats, first: int) -> tuple[Floats, Floats]:
         """Return the weights of the nodes in a weighted sum of counts: of steps, and of knots.
 
-        They begin `_REACH` + 1 blocks before the block of the first count.
+        They begin `_REACH_IN_BLOCKS` + 1 blocks before the block of the first count.
 
         Args:
             weights: those of the counts of the steps first + 1, first + 2, ...
             first: the step before the first one.
         """
-        begin = max(first // self._block - _REACH - 1, 0)
-        end = (first + len(weights) - 1) // self._block + 2 + _REACH
+        begin = max(first // self._block - _REACH_IN_BLOCKS - 1, 0)
+        end = (first + len(weights) - 1) // self._block + 2 + _REACH_IN_BLOCKS
         by_step = np.zeros((end - begin, self._block))
         by_step.reshape(-1)[first - begin * self._block :][: len(weights)] = weights
         here, after = self._weights
         in_sum = by_step @ here
         in_sum[1:] += by_step[:-1] @ after
         read = np.zeros_like(in_sum)
-        for distance, part in zip(range(-_REACH, _REACH + 1), self._float_kernel, strict=True):
+        for distance, part in zip(
+            range(-_REACH_IN_BLOCKS, _REACH_IN_BLOCKS + 1), self._float_kernel, strict=True
+        ):
             low = max(-distance, 0)
             high = len(read) - max(distance, 0)
             if low < high:
@@ -408,7 +413,7 @@ class EndlessHats(EndlessStrategy):
     @property
     def _edge(self) -> int:
         """Number of first steps near which the missing knots before the first step are felt."""
-        return (_REACH + 2) * self._block
+        return (_REACH_IN_BLOCKS + 2) * self._block
 
     def _variance_of_window(self, first: int, length: int) -> float:
         """Return the variance of the counts of the steps first + 1 .. first + length, in a node's.
@@ -468,10 +473,10 @@ class EndlessHats(EndlessStrategy):
         knot_weights = np.zeros((len(step_weights) // self._block + 1) * self._knots)
         variances = np.zeros(last + 1)
         for step in range(1, last + 1):
-            begin = max((step - 1) // self._block - _REACH - 1, 0)
+            begin = max((step - 1) // self._block - _REACH_IN_BLOCKS - 1, 0)
             low = max(step - kept, 0)
             some_steps = step_weights[low : step + self._edge]
-            next_block = step // self._block + _REACH + 3
+            next_block = step // self._block + _REACH_IN_BLOCKS + 3
             some_knots = knot_weights[low // self._block * self._knots : next_block * self._knots]
             some_steps *= factor
             some_knots *= factor
@@ -597,9 +602,9 @@ class EndlessHats(EndlessStrategy):
         """Return the noise of the counts of steps, (steps, cells), in units of 2^-total_bits."""
         cells = math.prod(field.shape)
         blocks = range((steps[0] - 1) // self._block, (steps[-1] - 1) // self._block + 1)
-        near = range(max(blocks[0] - _REACH, 0), blocks[-1] + _REACH + 2)
-        padded = np.zeros((len(blocks) + 1 + 2 * _REACH, self._knots, cells), np.int64)
-        padded[near[0] - blocks[0] + _REACH :] = self._residuals(field, near)
+        near = range(max(blocks[0] - _REACH_IN_BLOCKS, 0), blocks[-1] + _REACH_IN_BLOCKS + 2)
+        padded = np.zeros((len(blocks) + 1 + 2 * _REACH_IN_BLOCKS, self._knots, cells), np.int64)
+        padded[near[0] - blocks[0] + _REACH_IN_BLOCKS :] = self._residuals(field, near)
         corrections = np.zeros((len(blocks) + 1, self._knots, cells), np.int64)
         for block, part in enumerate(self._kernel):
             corrections += np.einsum("kj,bjc->bkc", part, padded[block : block + len(corrections)])

@@ -63,17 +63,17 @@ from counton.strategies.streams.root_variances import exact_variances
 from counton.strategies.streams.staircase import Staircase
 
 #: Steps of a block, by default and at most.
-_BLOCK = 2**10
-_LARGEST_BLOCK = 2**13
+_DEFAULT_BLOCK_STEPS = 2**10
+_LARGEST_BLOCK_STEPS = 2**13
 #: Beyond, nodes would have no noise addresses in streams of several cells.
 _MOST_STEPS = 2**30
 #: Variance of the noise between blocks, at the first nodes, over that of the noise within blocks.
-_BETWEEN = Fraction(4, 5)
+_VARIANCE_BETWEEN_BLOCKS = Fraction(4, 5)
 _WEIGHT_BITS = 18
 #: More than four times the bits of any node in a block, so that all of them have equal noise.
-_ALL_EQUAL = 64
+_EQUAL_LEVELS = 64
 #: Numbers of noise of whole blocks that are computed together.
-_TOGETHER = 2**20
+_NUMBERS_PER_DRAW = 2**20
 
 
 class _BlockRoot(WeightedRoot):
@@ -106,7 +106,7 @@ class _WithinBlock(GrowingSquareRoot):
         super().__init__(between.weight_bits)
         self._between = between
         self._length = length
-        self._equal = _ALL_EQUAL
+        self._equal = _EQUAL_LEVELS
         self.facts = self.facts._replace(last_step=length)
 
     @cached_property
@@ -159,9 +159,9 @@ class GrowingBlocks(EndlessStrategy):
 
     sources = ("a_floor_estimates",)
 
-    def __init__(self, weight_bits: int = _WEIGHT_BITS, block: int = _BLOCK) -> None:
+    def __init__(self, weight_bits: int = _WEIGHT_BITS, block: int = _DEFAULT_BLOCK_STEPS) -> None:
         self.weight_bits = check_integer("weight_bits", weight_bits, 4, _WEIGHT_BITS)
-        self.block = check_integer("block", block, 2, _LARGEST_BLOCK)
+        self.block = check_integer("block", block, 2, _LARGEST_BLOCK_STEPS)
         self._between = GrowingSquareRoot(self.weight_bits)
         self._within = _WithinBlock(self._between, self.block - 1)
         self.facts = StrategyFacts(
@@ -227,12 +227,16 @@ class GrowingBlocks(EndlessStrategy):
     @override
     def squared_sensitivity(self) -> Fraction:
         """Return 9 / 4, the largest squared norm of a column over stds of noise."""
-        return 1 + 1 / _BETWEEN
+        return 1 + 1 / _VARIANCE_BETWEEN_BLOCKS
 
     @override
     def _node_factor(self, level: int) -> Fraction:
         """Return the noise variance of ``level``'s nodes, relative to those within blocks."""
-        return Fraction(1) if level == 0 else _BETWEEN * self._between._node_factor(level - 1)
+        return (
+            Fraction(1)
+            if level == 0
+            else _VARIANCE_BETWEEN_BLOCKS * self._between._node_factor(level - 1)
+        )
 
     @override
     def _check_distribution(self, distribution: NoiseDistribution) -> None:
@@ -264,7 +268,9 @@ class GrowingBlocks(EndlessStrategy):
     @override
     def largest_reads(self, stops: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return, for each of ``stops``, a bound on a node's weight times its relative std."""
-        between = math.sqrt(_BETWEEN) * self._between.largest_reads(stops // self.block)
+        between = math.sqrt(_VARIANCE_BETWEEN_BLOCKS) * self._between.largest_reads(
+            stops // self.block
+        )
         return np.maximum(between, self._within.largest_reads(np.ones_like(stops)))
 
     @property
@@ -294,7 +300,9 @@ class GrowingBlocks(EndlessStrategy):
         starts, stops = window_ends(self, steps, since)
         finished_before, first = np.divmod(starts, self.block)
         finished, last = np.divmod(stops, self.block)
-        variances = float(_BETWEEN) * _of_pairs(self._between, finished_before, finished)
+        variances = float(_VARIANCE_BETWEEN_BLOCKS) * _of_pairs(
+            self._between, finished_before, finished
+        )
         same = finished_before == finished
         variances += _of_pairs(self._within, np.where(same, first, 0), last)
         variances += np.where(same, 0.0, self._within._of_totals(first))
@@ -306,7 +314,9 @@ class GrowingBlocks(EndlessStrategy):
         Up to release ``steps``. Also return the number of releases in the last block.
         """
         finished, last = divmod(check_step(self, steps), self.block)
-        between = float(_BETWEEN) * self._between._of_totals(np.arange(finished + 1))
+        between = float(_VARIANCE_BETWEEN_BLOCKS) * self._between._of_totals(
+            np.arange(finished + 1)
+        )
         return between, self._within._of_totals(np.arange(self.block)), last + 1
 
     @override
@@ -394,7 +404,7 @@ class _BlockReader(Reader):
         """Add the noise within blocks of consecutive steps to ``out``."""
         block = self._strategy.block
         step = steps.start
-        together = max(1, _TOGETHER // (block * math.prod(self._field.shape)))
+        together = max(1, _NUMBERS_PER_DRAW // (block * math.prod(self._field.shape)))
         while step < steps.stop:
             finished, place = divmod(step, block)
             whole = min((steps.stop - step) // block, together)

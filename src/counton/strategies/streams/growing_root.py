@@ -97,7 +97,7 @@ _NODES_PER_DRAW = 2**12
 _NODES_PER_WEIGHTS = 2**14
 #: Largest number of noise values that a running stream keeps, over all its cells; with more, each
 #: window is computed from step 1.
-_MOST_HELD = 2**23
+_MOST_HELD_NUMBERS = 2**23
 
 
 def series_bits(weight_bits: int) -> int:
@@ -437,7 +437,7 @@ class _RootReader(Reader):
 
     def _has_room(self, steps: int, times: int = 1) -> bool:
         """Return whether memory suffices for all nodes up to ``steps``, ``times`` over."""
-        return 2 * times * steps * self._cells <= _MOST_HELD
+        return 2 * times * steps * self._cells <= _MOST_HELD_NUMBERS
 
     @property
     def local(self) -> bool:

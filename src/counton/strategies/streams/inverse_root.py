@@ -39,13 +39,13 @@ if TYPE_CHECKING:
     from counton.base.arrays import Floats, Integers
 
 #: Coefficients of f that are computed from binomial coefficients.
-_EXACT = 64
+_BINOMIAL_COEFFICIENTS = 64
 #: Relative error of the coefficients of f.
 _F_ERROR = 2.0**-50
 #: Coefficients of h that are multiplied one by one, because they are larger than all others.
-_HEAD = 16
+_FIRST_COEFFICIENTS = 16
 #: Error of the series that is small compared with that of the transforms that use it.
-_NEGLIGIBLE = 2.0**-46
+_NEGLIGIBLE_ERROR = 2.0**-46
 #: Rounds after which the error is as small as that of transforms; one or two are usual.
 _MOST_ROUNDS = 6
 #: Largest norm U for which the series is computed here.
@@ -83,12 +83,14 @@ def inverse_root(numerators: Integers, bits: int) -> BoundedSeries | None:
 
     h = f / (1 - 2 * np.arange(len(f)))
     tail = h.copy()
-    tail[:_HEAD] = 0.0
+    tail[:_FIRST_COEFFICIENTS] = 0.0
     product, error_of_u = e.times(_Factor(tail))
-    for k, coefficient in enumerate(h[:_HEAD].tolist()):
+    for k, coefficient in enumerate(h[:_FIRST_COEFFICIENTS].tolist()):
         product[k:] += coefficient * e.series[: len(f) - k]
     # The 1-norm of h is below 2. So of each of these sums, 2 |e| is a bound.
-    error_of_u += 2 * error_of_e + 2 * (2 * _F_ERROR + (_HEAD + 1) * 2.0**-53) * e.norm
+    error_of_u += (
+        2 * error_of_e + 2 * (2 * _F_ERROR + (_FIRST_COEFFICIENTS + 1) * 2.0**-53) * e.norm
+    )
     u = _Factor(product)
     del h, tail, product  # most of the memory of a run is used here
     largest_u = u.largest + math.sqrt(len(f)) * error_of_u
@@ -107,7 +109,7 @@ def inverse_root(numerators: Integers, bits: int) -> BoundedSeries | None:
         error_of_remainder += (1 + v.largest) * error_of_u + 2.0**-51 * (u.norm + v.norm)
         r = _Factor(v.series + u.series + product)
         error_of_v = inverse_norm * (r.norm + error_of_remainder)
-        if e.largest * r.norm <= _NEGLIGIBLE:
+        if e.largest * r.norm <= _NEGLIGIBLE_ERROR:
             break
         product, error_of_product = r.times(v)
         largest_r = r.largest + math.sqrt(len(f)) * error_of_remainder
@@ -119,7 +121,7 @@ def inverse_root(numerators: Integers, bits: int) -> BoundedSeries | None:
             + 2.0**-51 * (v.norm + r.norm)
         )
         v = _Factor(v.series - r.series - product)
-        if e.largest * error_of_rest <= _NEGLIGIBLE:
+        if e.largest * error_of_rest <= _NEGLIGIBLE_ERROR:
             break
 
     product, error = e.times(v)
@@ -202,8 +204,8 @@ def _root_coefficients(count: int) -> Floats:
     >>> _root_coefficients(4).tolist()
     [1.0, 0.5, 0.375, 0.3125]
     """
-    exact = [math.comb(2 * k, k) / 4**k for k in range(min(count, _EXACT))]
-    middle = np.arange(_EXACT, max(count, _EXACT)) + 0.25
+    exact = [math.comb(2 * k, k) / 4**k for k in range(min(count, _BINOMIAL_COEFFICIENTS))]
+    middle = np.arange(_BINOMIAL_COEFFICIENTS, max(count, _BINOMIAL_COEFFICIENTS)) + 0.25
     square = middle**-2
     series = 1 - square * (1 / 64 - square * (21 / 8192 - square * (671 / 524288)))
     return np.concatenate([exact, series / np.sqrt(math.pi * middle)])

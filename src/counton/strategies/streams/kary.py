@@ -45,9 +45,9 @@ from counton.strategies.strategy import (
 )
 
 #: All arities up to this one are candidates; from there on, those with fewer levels.
-_ALL_ARITIES = 128
+_LARGEST_CANDIDATE_ARITY = 128
 #: Numbers of noise whose higher levels are computed together.
-_SHARED = 2**21
+_NUMBERS_PER_DRAW = 2**21
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +212,7 @@ class DigitTree(StreamStrategy):
     def _parts(self, field: NodeNoise, steps: range) -> Iterator[Integers]:
         """Yield the noise of consecutive steps, some groups of siblings at a time."""
         named = self._field_by_last_step(field)
-        many = nodes_per_chunk(field.shape, _SHARED)
+        many = nodes_per_chunk(field.shape, _NUMBERS_PER_DRAW)
         few = max(1, nodes_per_chunk(field.shape) // self.arity)
         for start in range(0, len(steps), many):
             own_range, groups, *higher = numbers = self._numbers(steps[start : start + many])
@@ -313,12 +313,12 @@ class KAry(DigitTree):
         # For a given height the smallest arity that reaches the horizon is best, or one of the next
         # few, of the other parity.
         largest = 2 * check_integer("horizon", horizon, 1) + 1
-        arities = set(range(2, min(largest, _ALL_ARITIES) + 1))
+        arities = set(range(2, min(largest, _LARGEST_CANDIDATE_ARITY) + 1))
 
         def height(arity: int) -> int:
             return Digits(arity, below=(arity - 1) // 2 if subtraction else 0).count(horizon)
 
-        for tree_height in range(height(largest), height(min(largest, _ALL_ARITIES))):
+        for tree_height in range(height(largest), height(min(largest, _LARGEST_CANDIDATE_ARITY))):
             least = bisect_left(range(2, largest), -tree_height, key=lambda k: -height(k)) + 2
             arities.update(range(least, min(least + 4, largest + 1)))
         # For such units sensitivities are not a function of the height alone. Of two trees of one
@@ -351,7 +351,7 @@ class KAry(DigitTree):
         check_metric(metric)
         front: list[KAry] = []
         least: float | Fraction = math.inf
-        trees = cls.candidates(horizon, subtraction, 2 * _ALL_ARITIES)
+        trees = cls.candidates(horizon, subtraction, 2 * _LARGEST_CANDIDATE_ARITY)
         for tree in sorted(trees, key=lambda tree: (tree.height, tree._error(metric))):
             if tree._error(metric) < least:
                 front.append(tree)

@@ -49,7 +49,7 @@ from counton.strategies.lines.least_squares import (
 )
 from counton.strategies.participation import Schedule, Structure, check_norm
 from counton.strategies.strategy import (
-    PART,
+    NUMBERS_PER_PART,
     Metric,
     Node,
     NodeNoise,
@@ -75,21 +75,21 @@ LARGEST_EXACT = 256
 #: Largest standard deviation of a node's noise, in units of the largest 1-norm of a column.
 _LARGEST_STD = 2.0**20
 #: With trees inside blocks, the noise of blocks' totals is rounded to multiples of 2^-14.
-_OUTER = 14
+_OUTER_BITS = 14
 #: Variances of longer streams are summarised block by block.
-_CHUNK = 2**18
+_LONGEST_UNSUMMARISED = 2**18
 #: Steps inside blocks processed together; chosen by measurement. Values never depend on it.
-_PASSED = 2**18
+_STEPS_PER_PASS = 2**18
 #: Unknowns of least squares (cells times coordinates) computed at a time; chosen by measurement.
 #: Values never depend on it.
-_SOLVED = 2**16
+_UNKNOWNS_PER_SOLUTION = 2**16
 #: For lines up to this many cells, the largest weight of a node in a release is searched at the
 #: ends of all blocks. For longer lines it is searched at some, and increased by this part
 #: (measured: less than 2^-10 is missed on lines of 500 to 8000 cells).
-_ALL_ENDS = 512
-_BETWEEN_ENDS = 2.0**-6
+_MOST_CELLS_WITH_ALL_ENDS = 512
+_RESERVE_BETWEEN_ENDS = 2.0**-6
 #: Most distances between steps for which inner products of columns are bounded.
-_LAGS = 256
+_MOST_LAGS = 256
 #: For lines up to this many cells, the inner products of all pairs of columns may be computed.
 _MOST_CELLS = 1024
 
@@ -330,7 +330,7 @@ class LeastSquaresStrategy(StreamStrategy):
         # If there are many distances, only some are computed. Each is a bound for larger distances
         # too.
         lags = [j * schedule.apart for j in range(1, schedule.steps)]
-        some = lags[:: -(-len(lags) // _LAGS)] if lags else []
+        some = lags[:: -(-len(lags) // _MOST_LAGS)] if lags else []
         known_overlaps = {lag: self._overlap(lag) for lag in some}
         overlaps = []
         latest = 0
@@ -460,7 +460,7 @@ class LeastSquaresStrategy(StreamStrategy):
         if not self.radices:
             return 1, own_weights, self.facts.fraction_bits
         factor = variance.numerator * self._tree.unit << INNER_BITS
-        return factor, variance.denominator * own_weights**2, _OUTER - INNER_BITS
+        return factor, variance.denominator * own_weights**2, _OUTER_BITS - INNER_BITS
 
     @cached_property
     def _equations(self) -> NormalEquations:
@@ -654,7 +654,7 @@ class LeastSquaresStrategy(StreamStrategy):
         check_metric(metric)
         if of == "windows":
             return self._overall_of_steps(metric)
-        if self.horizon <= _CHUNK:
+        if self.horizon <= _LONGEST_UNSUMMARISED:
             variance = self._variance_at(np.arange(1, self.horizon + 1))
             return float(variance.max() if metric == "max" else math.fsum(variance) / self.horizon)
         if metric == "max":
@@ -681,10 +681,10 @@ class LeastSquaresStrategy(StreamStrategy):
         own_weights = self.line.own.astype(np.float64)
         block = np.arange(cells)
         reserve = 1.0
-        if cells > _ALL_ENDS:
+        if cells > _MOST_CELLS_WITH_ALL_ENDS:
             ends = np.geomspace(1, cells, 24).round(), np.linspace(1, cells, 24).round()
             block = np.unique(np.concatenate(ends).astype(np.int64)) - 1
-            reserve = 1 + _BETWEEN_ENDS
+            reserve = 1 + _RESERVE_BETWEEN_ENDS
         read = self._tree.largest_read
         largest_of_block = self._tree.largest_of_block
         indices = np.arange(len(block))
@@ -755,7 +755,7 @@ class LeastSquaresStrategy(StreamStrategy):
 
     def _overall_of_steps(self, metric: Metric) -> float:
         # Blocks differ only in their weights.
-        if self.horizon <= _CHUNK:
+        if self.horizon <= _LONGEST_UNSUMMARISED:
             return super().overall_variance(metric, "windows")
         _, singles, inverse = self._block_variances
         if not self.radices:
@@ -782,7 +782,9 @@ class LeastSquaresStrategy(StreamStrategy):
         # The squares of the weights of blocks' estimates in a release are part of its variance.
         sums, _, inverse = self._block_variances
         squares = float(sums.max()) / (float(inverse.min()) * float(self._tree.variance))
-        in_totals = math.sqrt(self.line.cells * squares) * root + 0.5 * 2.0 ** (INNER_BITS - _OUTER)
+        in_totals = math.sqrt(self.line.cells * squares) * root + 0.5 * 2.0 ** (
+            INNER_BITS - _OUTER_BITS
+        )
         return (
             0.5
             + (3 * in_totals + per_start) * 2.0 ** (self.facts.fraction_bits - INNER_BITS) * 1.001
@@ -823,7 +825,7 @@ class _BlockSums(Reader):
             roots = self._field.run(1, range(cells)).reshape(cells, size)
         sums = np.zeros((cells + 1, size), np.int64)
         with one_thread() if size > 1 else nullcontext():  # else no matrices are multiplied
-            for start in range(0, size, width := max(1, _SOLVED // cells)):
+            for start in range(0, size, width := max(1, _UNKNOWNS_PER_SOLUTION // cells)):
                 part = slice(start, start + width)
                 sums[1:, part] = self._solve_rows(rows[:, part].T, roots[:, part].T).T
         return sums
@@ -854,7 +856,7 @@ class _BlockSums(Reader):
         """Yield the noise of consecutive releases: of earlier blocks, plus inside the block."""
         strategy = self._strategy
         sums = self._sums
-        size = max(1, (_PASSED if strategy.radices else PART) // sums.shape[1])
+        size = max(1, (_STEPS_PER_PASS if strategy.radices else NUMBERS_PER_PART) // sums.shape[1])
         drop = INNER_BITS - strategy.facts.fraction_bits
         for start in range(0, len(steps), size):
             some = steps[start : start + size]
@@ -862,7 +864,7 @@ class _BlockSums(Reader):
             if strategy.radices:
                 places = range(some.start - 1, some.stop - 1)
                 blocks = slice(places[0] // strategy._block, places[-1] // strategy._block + 2)
-                before = sums[blocks] << (INNER_BITS - _OUTER)
+                before = sums[blocks] << (INNER_BITS - _OUTER_BITS)
                 inside = strategy._tree.inside(field, strategy.line.own, places, before)
                 noise = (inside + (1 << (drop - 1))) >> drop
             yield noise.reshape(len(some), *field.shape)

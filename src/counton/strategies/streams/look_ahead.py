@@ -29,8 +29,8 @@ from counton.base.exact import check_integer, check_integers, shorten
 from counton.strategies.participation import Structure, check_norm, schedule_for, tree_structure
 from counton.strategies.rounding import PART_BITS
 from counton.strategies.strategy import (
+    FEWEST_WIDE_COORDINATES,
     LARGEST_HORIZON,
-    WIDE,
     Metric,
     Node,
     NodeNoise,
@@ -520,7 +520,7 @@ class LookAhead(StreamStrategy):
         """Return a reader that, with many coordinates, continues from the end of its last call."""
         # No noise of later steps is kept, and starting a new window takes 40 times as long as
         # continuing (2,000 to 20,000 coordinates, 1,000 steps).
-        wide = math.prod(field.shape) >= WIDE
+        wide = math.prod(field.shape) >= FEWEST_WIDE_COORDINATES
         return _Rows(self, field) if wide else Reader(self, field, self._parts)
 
     def _parts(self, field: NodeNoise, steps: range) -> Iterator[NDArray[np.int64]]:

@@ -250,11 +250,11 @@ class _RadixChange(NamedTuple):
 _FIRST_RADICES: dict[int, tuple[int, ...]] = {1: (11, 12, 13, 14, 16, 18), 2: (2, 3, 4, 6)}
 #: Integer weights for the least maximum are refined if the tree has at most this many levels above
 #: the steps.
-_POLISHED = 3
+_MOST_REFINED_LEVELS = 3
 #: Least real weight of a level in a search: levels that a release hardly reads would end at 0.
 _LEAST_WEIGHT = 1e-6
 #: The search does not continue from trees whose error is above the best by more than this factor.
-_HOPELESS = 1.03
+_LARGEST_ERROR_RATIO = 1.03
 
 
 class ShapeQuestion(NamedTuple):
@@ -285,7 +285,7 @@ def best_shape(question: ShapeQuestion) -> tuple[tuple[int, ...], tuple[int, ...
             levels += 1
     begin.sort()
     for start in begin:
-        if start.error <= _HOPELESS * best.error or start is begin[0]:
+        if start.error <= _LARGEST_ERROR_RATIO * best.error or start is begin[0]:
             best = min(best, search.nearby(start))
     unit = 2**WEIGHT_BITS / best.weights[0]
     integers = [max(1, math.floor(weight * unit + 0.5)) for weight in best.weights]
@@ -336,7 +336,7 @@ class _Search:
         windows, are unchanged.
         """
         if self._metric == "max" and (
-            len(radices) > _POLISHED or self._question.release == "windows"
+            len(radices) > _MOST_REFINED_LEVELS or self._question.release == "windows"
         ):
             return tuple(weights)
 

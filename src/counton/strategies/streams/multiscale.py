@@ -80,14 +80,14 @@ from counton.strategies.strategy import (
 #: Number of nodes of a table on either side of the step, and number of bits of the step that select
 #: a table.
 REACH = 24
-CHOOSING = 3
+CHOOSING_BITS = 3
 #: Number of the lowest levels, whose tables depend on all lower bits of the step.
-LOWEST = 4
+LOWEST_LEVELS = 4
 #: The tables of the package are multiples of 2^-12.
 TABLE_BITS = 12
 _FILE = "multiscale.json"
 #: On levels below the highest ones, a column is 0 at nodes further than this from the step.
-_WIDTH = 2 * REACH + 8
+_COLUMN_REACH = 2 * REACH + 8
 #: Below the highest levels a column has this many nodes before and after its step.
 _SUPPORT = 2 * REACH + 1, 2 * REACH + 2
 #: Releases are multiples of 2^-10, unless they are rounded to whole numbers.
@@ -96,20 +96,20 @@ _FRACTION_BITS = 10
 LARGEST_HORIZON = 2**60
 #: The upper levels, whose nodes have their own weights, begin at the bit length of the horizon
 #: minus this.
-UPPER = 8
+UPPER_LEVELS = 8
 #: If fewer levels are below the upper ones, all weights are 1.
-_WEIGHED = 2
+_FEWEST_WEIGHED_LEVELS = 2
 #: The length of a long stream, in nodes of the lowest upper level, is rounded up to a multiple of
 #: this.
-LENGTHS = 8
+LENGTH_MULTIPLE = 8
 #: The weights of the package are in units of 2^-6.
 WEIGHT_BITS = 6
 #: Up to this many steps all variances are computed to find the largest.
-_ENUMERATED = 2**16
+_MOST_ENUMERATED_STEPS = 2**16
 #: Number of the lowest levels, which have nearly all nodes, that are computed in parts.
-_APART = 5
+_SEPARATE_LEVELS = 5
 #: Number of bits of a step, below a level, that the search for the largest variance distinguishes.
-_PLACES = 13
+_PLACE_BITS = 13
 
 
 class Tables(NamedTuple):
@@ -137,19 +137,23 @@ def load_shipped() -> dict[str, Any]:
 @lru_cache(maxsize=1)
 def tables() -> Tables:
     """Return the tables of `MultiscaleStrategy`, which come with the package."""
-    lowest = integers_from_text(load_shipped()["lowest"], (1 << LOWEST, LOWEST - 1, 2 * REACH))
-    return Tables(lowest, integers_from_text(load_shipped()["inside"], (1 << CHOOSING, 2 * REACH)))
+    lowest = integers_from_text(
+        load_shipped()["lowest"], (1 << LOWEST_LEVELS, LOWEST_LEVELS - 1, 2 * REACH)
+    )
+    return Tables(
+        lowest, integers_from_text(load_shipped()["inside"], (1 << CHOOSING_BITS, 2 * REACH))
+    )
 
 
-@lru_cache(maxsize=LOWEST * (TABLE_BITS + 1))
+@lru_cache(maxsize=LOWEST_LEVELS * (TABLE_BITS + 1))
 def _tables_of(level: int, g_bits: int) -> Integers:
     """Return the tables of a level in units of 2^-g_bits, each with a 0 before and a 1 after it.
 
     Args:
-        level: level from 1 on; `LOWEST`: this one, and all above.
+        level: level from 1 on; `LOWEST_LEVELS`: this one, and all above.
         g_bits: number of bits of `g`.
     """
-    shipped = tables().lowest[:, level - 1] if level < LOWEST else tables().inside
+    shipped = tables().lowest[:, level - 1] if level < LOWEST_LEVELS else tables().inside
     rounded = round_bits(shipped, TABLE_BITS - g_bits)
     return np.pad(rounded, ((0, 0), (1, 1)), constant_values=((0, 0), (0, 1 << g_bits)))
 
@@ -218,7 +222,7 @@ class MultiscaleColumns:
         self._plain = 1 << weight_bits
         self.upper = len(nodes) - len(weights)
         #: Steps with equal bits from this bit on have equal columns on the upper levels.
-        self._key_bits = max(0, self.upper - CHOOSING) if self.upper >= LOWEST else 0
+        self._key_bits = max(0, self.upper - CHOOSING_BITS) if self.upper >= LOWEST_LEVELS else 0
 
     def g(self, level: int, step: int, nodes: range) -> Integers:
         """Return g of a step at nodes of a level, at most ``upper``, in units of 2^-g_bits.
@@ -236,11 +240,11 @@ class MultiscaleColumns:
         if level == 0:
             return np.where(numbers >= steps, self._unit, 0)
         places = np.clip(numbers - (steps >> level) + REACH, 0, 2 * REACH + 1)
-        if level < LOWEST:
-            choice = steps % (1 << LOWEST)
+        if level < LOWEST_LEVELS:
+            choice = steps % (1 << LOWEST_LEVELS)
         else:
-            choice = (steps >> (level - CHOOSING)) % (1 << CHOOSING)
-        return np.asarray(_tables_of(min(level, LOWEST), self._bits)[choice, places])
+            choice = (steps >> (level - CHOOSING_BITS)) % (1 << CHOOSING_BITS)
+        return np.asarray(_tables_of(min(level, LOWEST_LEVELS), self._bits)[choice, places])
 
     def _below(self, level: int, step: int, nodes: range | None = None) -> tuple[range, Integers]:
         """Return the nodes around a step on a level below ``upper``, and its column's entries.
@@ -248,7 +252,7 @@ class MultiscaleColumns:
         Entries are in units of 2^-(g_bits + 4). ``nodes`` are those that exist; None: all integers.
         """
         middle = step >> level
-        around = range(middle - _WIDTH, middle + _WIDTH + 1)
+        around = range(middle - _COLUMN_REACH, middle + _COLUMN_REACH + 1)
         if nodes is not None:
             around = range(max(around.start, nodes.start), min(around.stop, nodes.stop))
         parents = range((around.start >> 1) - 1, (around.stop - 1 >> 1) + 2)
@@ -346,22 +350,22 @@ class MultiscaleColumns:
             [
                 sum(
                     self._power(level, (1 << 30) + low, norm)
-                    for level in range(start, min(self.upper, LOWEST))
+                    for level in range(start, min(self.upper, LOWEST_LEVELS))
                 )
-                for low in range(1 << LOWEST)
+                for low in range(1 << LOWEST_LEVELS)
             ]
         )
-        if self.upper < LOWEST:
-            return lowest[keys % (1 << LOWEST)]
+        if self.upper < LOWEST_LEVELS:
+            return lowest[keys % (1 << LOWEST_LEVELS)]
         # By bits l - 1, l - 2, l - 3 of the step, from level l = 4 on.
         most = lowest.reshape(-1, 2).max(axis=1)
         powers = np.array(
-            [self._power(LOWEST, (1 << 30) + (bits << 1), norm) for bits in range(16)]
+            [self._power(LOWEST_LEVELS, (1 << 30) + (bits << 1), norm) for bits in range(16)]
         )
-        for _ in range(max(start, LOWEST), self.upper):
+        for _ in range(max(start, LOWEST_LEVELS), self.upper):
             # Bit l is new, bit l - 3 is dropped.
             most = (powers + np.tile(most, 2)).reshape(-1, 2).max(axis=1)
-        return np.asarray(most[keys % (1 << CHOOSING)])
+        return np.asarray(most[keys % (1 << CHOOSING_BITS)])
 
     def _power(self, level: int, step: int, norm: int) -> int:
         """Return the 1-norm, or squared 2-norm, of a step's column on one level."""
@@ -415,12 +419,12 @@ class _Grid(NamedTuple):
 
         A long horizon gets those of the next length whose weights come with the package.
         """
-        upper = max(horizon.bit_length() - UPPER, 0)
+        upper = max(horizon.bit_length() - UPPER_LEVELS, 0)
         length = horizon
-        if upper >= _WEIGHED:
-            unit = LENGTHS << upper
+        if upper >= _FEWEST_WEIGHED_LEVELS:
+            unit = LENGTH_MULTIPLE << upper
             length = -(-horizon // unit) * unit
-            upper = length.bit_length() - UPPER
+            upper = length.bit_length() - UPPER_LEVELS
         nodes = [range(1, length + 1)]
         for _ in range(length.bit_length()):
             first = nodes[-1].start
@@ -501,7 +505,7 @@ class MultiscaleStrategy(StreamStrategy):
 
     @override
     def to_dict(self) -> dict[str, Any]:
-        if self._grid.upper < _WEIGHED:
+        if self._grid.upper < _FEWEST_WEIGHED_LEVELS:
             return super().to_dict()
         return {**super().to_dict(), "node_weights": integers_to_text(np.concatenate(self.weights))}
 
@@ -523,7 +527,7 @@ class MultiscaleStrategy(StreamStrategy):
         """Weights of the nodes of each upper level, in units of 2^-weight_bits; below, 1."""
         counts = [len(nodes) for nodes in self._grid.nodes[self._grid.upper :]]
         plain = 1 << self.weight_bits
-        if self._grid.upper < _WEIGHED:
+        if self._grid.upper < _FEWEST_WEIGHED_LEVELS:
             return tuple(np.full(count, plain) for count in counts)
         # Weights of the searched shape with the nearest number of levels.
         shipped = load_shipped()["weights"][self.metric]
@@ -647,8 +651,8 @@ class MultiscaleStrategy(StreamStrategy):
         first = first.ravel()
         last = last.ravel()
         variances = np.zeros(len(last))
-        for start in range(0, len(last), _ENUMERATED):
-            part = slice(start, start + _ENUMERATED)
+        for start in range(0, len(last), _MOST_ENUMERATED_STEPS):
+            part = slice(start, start + _MOST_ENUMERATED_STEPS)
             variances[part] = self._window_variances(first[part], last[part])
         return variances.reshape(shape)
 
@@ -692,7 +696,7 @@ class MultiscaleStrategy(StreamStrategy):
         read, first = (_DIFFERENCE, float(self.variance([1])[0])) if of == "windows" else (_STEP, 0)
         if metric == "mean":
             return (first + self._sum_of_variances(read)) / self.horizon
-        if self.horizon <= _ENUMERATED:
+        if self.horizon <= _MOST_ENUMERATED_STEPS:
             return super().overall_variance(metric, of)
         with one_thread():
             return max(first, self._largest(read))
@@ -748,7 +752,7 @@ class MultiscaleStrategy(StreamStrategy):
             steps = np.concatenate([steps, steps | 1 << level])
             reads = np.concatenate([reads @ (climb.T / 16.0) for climb in CLIMB])
             total = np.tile(total, 2)
-            if level >= _PLACES:
+            if level >= _PLACE_BITS:
                 pairs = total.reshape(-1, 2)
                 kept = 2 * np.arange(len(pairs)) + pairs.argmax(axis=1)
                 steps = steps[kept]
@@ -792,7 +796,7 @@ class MultiscaleStrategy(StreamStrategy):
         if not steps:
             return
         size = nodes_per_chunk(field.shape)
-        base = min(_APART, size.bit_length() - 1, len(self._grid.nodes) - 1)
+        base = min(_SEPARATE_LEVELS, size.bit_length() - 1, len(self._grid.nodes) - 1)
         nothing = np.zeros((0, *field.shape), np.int64)
         every = self._needed_nodes(range(steps.start, steps.stop))
         high = self._down(field, nothing, 0, every[base:], base)

@@ -24,7 +24,7 @@ from counton.strategies.participation import Schedule, Structure, sensitivities
 from counton.strategies.strategy import Node, Steps, check_step, window_ends
 from counton.strategies.streams.power_series import convolve
 from counton.strategies.streams.root_variances import (
-    FEWEST,
+    FEWEST_FIRST_RELEASES,
     block_variances,
     exact_variances,
     variances_of_long_rows,
@@ -40,13 +40,13 @@ _WEIGHT_BITS = 16
 _SERIES_BITS = 12
 _FINER_SERIES_BITS = 14
 #: Largest horizon for which products of coefficients and two weights are proved to fit int64.
-_LARGEST_NORMALISED = 2**20
+_LARGEST_PROVED_HORIZON = 2**20
 #: Up to this horizon variances are exact sums over rows; beyond it they are within 1e-4.
-_EXACT_ROWS = 2**13
+_EXACT_STEPS = 2**13
 #: Weights computed at once.
-_AT_ONCE = 2**14
+_WEIGHTS_AT_ONCE = 2**14
 #: Beyond this horizon the mean and largest variance are computed by blocks.
-_LONG = 2**17
+_LONGEST_UNBLOCKED_HORIZON = 2**17
 #: Number of overlaps that are all computed; further ones are computed at distances that grow by a
 #: tenth.
 _ALL_OVERLAPS = 16
@@ -80,12 +80,12 @@ class NormalisedSqrt(RootStrategy):
 
     def __init__(self, horizon: int, weight_bits: int = _WEIGHT_BITS) -> None:
         horizon = check_integer("horizon", horizon, 1)
-        if horizon > _LARGEST_NORMALISED:
+        if horizon > _LARGEST_PROVED_HORIZON:
             raise InvalidInputError(
                 f"horizon of the normalised square root is {horizon}; it must be at most 2^20: use "
                 f"SqrtToeplitz, or a tree strategy such as KAry for longer streams"
             )
-        bits = _SERIES_BITS if horizon <= _EXACT_ROWS else _FINER_SERIES_BITS
+        bits = _SERIES_BITS if horizon <= _EXACT_STEPS else _FINER_SERIES_BITS
         super().__init__(horizon, bits, check_integer("weight_bits", weight_bits, 4, _WEIGHT_BITS))
         self._computed_variances: Floats = np.empty(0)
 
@@ -109,8 +109,8 @@ class NormalisedSqrt(RootStrategy):
         squares = self._squares[::-1]
         weights = np.empty(self.horizon, np.int64)
         # Some at a time, because each array of a million steps takes 8 MB.
-        for start in range(0, self.horizon, _AT_ONCE):
-            part = slice(start, start + _AT_ONCE)
+        for start in range(0, self.horizon, _WEIGHTS_AT_ONCE):
+            part = slice(start, start + _WEIGHTS_AT_ONCE)
             norms = np.sqrt(squares[part].astype(np.float64)) / 2.0**self.root.bits
             weights[part] = np.rint(2.0**self.weight_bits / norms)
         return weights
@@ -192,14 +192,14 @@ class NormalisedSqrt(RootStrategy):
     @cached_property
     @override
     def _variances(self) -> Floats:
-        if self.horizon > _EXACT_ROWS:
+        if self.horizon > _EXACT_STEPS:
             return variances_of_long_rows(self.shares, self._node_variances)
         return exact_variances(self.shares, self.inverse, np.ones(self.horizon))
 
     @cached_property
     @override
     def _mean_and_largest(self) -> tuple[float, float]:
-        if self.horizon <= _LONG:
+        if self.horizon <= _LONGEST_UNBLOCKED_HORIZON:
             return super()._mean_and_largest
         return float(self._block_variances.mean()), float(self._block_variances.max())
 
@@ -209,7 +209,7 @@ class NormalisedSqrt(RootStrategy):
 
     @override
     def for_estimates(self) -> NormalisedSqrt:
-        if self.horizon <= _LONG or "_variances" in self.__dict__:
+        if self.horizon <= _LONGEST_UNBLOCKED_HORIZON or "_variances" in self.__dict__:
             return self
         strategy = copy(self)
         strategy._variances = self._block_variances
@@ -225,10 +225,10 @@ class NormalisedSqrt(RootStrategy):
 
         A scheduled run at the beginning of a long stream needs no others.
         """
-        if "_variances" in self.__dict__ or 2 * max(count, FEWEST) > self.horizon:
+        if "_variances" in self.__dict__ or 2 * max(count, FEWEST_FIRST_RELEASES) > self.horizon:
             return self._variances
         if len(self._computed_variances) < count:
-            number = max(FEWEST, 1 << (count - 1).bit_length())
+            number = max(FEWEST_FIRST_RELEASES, 1 << (count - 1).bit_length())
             self._computed_variances = variances_of_long_rows(
                 self.shares, self._node_variances, min(number, self.horizon)
             )

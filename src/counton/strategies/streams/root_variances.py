@@ -30,17 +30,19 @@ if TYPE_CHECKING:
     from counton.base.arrays import Floats
 
 #: Numbers that are computed at a time, so that they stay in the processor's cache.
-_CACHED = 2**14
+_NUMBERS_IN_CACHE = 2**14
 #: Convolutions of fewer numbers are computed as sums of shifted copies.
 _SHORT_SERIES = 2**16
-#: Smallest number of first releases whose variances are computed alone; a multiple of `_CACHED`.
-FEWEST = 2**16
+#: Smallest number of first releases whose variances are computed alone; a multiple of
+#: `_NUMBERS_IN_CACHE`.
+FEWEST_FIRST_RELEASES = 2**16
 #: Steps of a block.
-_WIDTH = 32
+_STEPS_PER_BLOCK = 32
 #: Blocks that are computed at a time, so that their numbers stay in the processor's cache.
-_BLOCKS = 2**10
-#: First steps, in which functions of the step are not smooth enough; a multiple of `_WIDTH`.
-_FIRST = 2**12
+_BLOCKS_AT_ONCE = 2**10
+#: First steps, in which functions of the step are not smooth enough; a multiple of
+#: `_STEPS_PER_BLOCK`.
+_FIRST_STEPS = 2**12
 
 
 def exact_variances(d: Floats, a: Floats, q: Floats) -> Floats:
@@ -70,8 +72,8 @@ def mixture_of_powers(count: int) -> tuple[list[tuple[float, float]], Floats]:
     rule = list(zip(powers.tolist(), mixture.tolist(), strict=True))
     a = np.zeros(count)
     series = [_PowerSeries(power, count - 1) for power, _ in rule]
-    for start in range(1, count, _CACHED):
-        part = a[start : start + _CACHED]
+    for start in range(1, count, _NUMBERS_IN_CACHE):
+        part = a[start : start + _NUMBERS_IN_CACHE]
         for pair_powers, (_, weight) in zip(series, rule, strict=True):
             seen = pair_powers.following(len(part))
             part[: len(seen)] += weight * seen
@@ -107,7 +109,7 @@ def variances_of_long_rows(d: Floats, q: Floats, count: int | None = None) -> Fl
         d: the norms of the columns of the square root.
         q: the variances of the nodes' noise, which never decrease.
         count: number of releases, of a constant ``q``; None: all. Those of fewer releases have the
-            same bits, if they are `FEWEST` at least.
+            same bits, if they are `FEWEST_FIRST_RELEASES` at least.
     """
     # They are the squared norms of the rows of A D C^-1. The variance at t grows by d_t^2 sum over
     # s <= t of q_s a_{t-s}^2 and by twice d_t times the sum over s < t of q_s B_{t-1,s} a_{t-s},
@@ -210,8 +212,8 @@ class _Discount:
     def __init__(self, power: float, count: int) -> None:
         # Blocks are so short that no power within a block underflows, and so long that after one
         # more block a number has become negligible, unless there is one block at a time.
-        width = min(max(2, int(-300 / math.log(power))), _CACHED, count)
-        self.steps = max(1, _CACHED // width) * width
+        width = min(max(2, int(-300 / math.log(power))), _NUMBERS_IN_CACHE, count)
+        self.steps = max(1, _NUMBERS_IN_CACHE // width) * width
         self._within = np.full(width, power)
         self._within[0] = 1.0
         np.cumprod(self._within, out=self._within)
@@ -283,35 +285,37 @@ def _block_variances(d: Floats) -> Floats:
     horizon = len(d)
     powers, mixture = _mixture(horizon)
     logarithms = np.log(powers)
-    offsets = np.arange(_WIDTH)
-    starts = _WIDTH * np.arange(-(-horizon // _WIDTH))
+    offsets = np.arange(_STEPS_PER_BLOCK)
+    starts = _STEPS_PER_BLOCK * np.arange(-(-horizon // _STEPS_PER_BLOCK))
     # Powers within a block, and powers at the starts of blocks: shape (pairs, offsets or blocks).
     within = np.exp(logarithms[:, None] * offsets)
     at_starts = np.exp(logarithms[:, None] * starts)
 
-    a = np.empty(len(starts) * _WIDTH + 1)
+    a = np.empty(len(starts) * _STEPS_PER_BLOCK + 1)
     a[1:] = ((mixture[:, None] * at_starts).T @ within).reshape(-1)
     _set_first(a[:horizon])
     only_second = a[1] - mixture.sum()  # what the mixture lacks
     a = a[:-1]
-    a_blocks = a.reshape(-1, _WIDTH)
+    a_blocks = a.reshape(-1, _STEPS_PER_BLOCK)
     # S before each block, and after the last one.
     before = np.zeros((len(mixture), len(starts) + 1))
     np.cumsum(at_starts * (within @ a_blocks.T), axis=1, out=before[:, 1:])
 
-    cross = np.empty((len(starts), _WIDTH))
-    first = _FIRST // _WIDTH
+    cross = np.empty((len(starts), _STEPS_PER_BLOCK))
+    first = _FIRST_STEPS // _STEPS_PER_BLOCK
     states = np.empty((len(mixture), len(starts) - first))
-    cross.reshape(-1)[:_FIRST], states[:, 0] = _first_steps(
-        d[:_FIRST], a[:_FIRST], logarithms, mixture
+    cross.reshape(-1)[:_FIRST_STEPS], states[:, 0] = _first_steps(
+        d[:_FIRST_STEPS], a[:_FIRST_STEPS], logarithms, mixture
     )
-    d_blocks = np.zeros((len(starts), _WIDTH))
+    d_blocks = np.zeros((len(starts), _STEPS_PER_BLOCK))
     d_blocks.reshape(-1)[:horizon] = d
     d_blocks = d_blocks[first:]
     before = before[:, first:]
     a_blocks = a_blocks[first:]
     at_starts = at_starts[:, first:]
-    parts = [slice(start, start + _BLOCKS) for start in range(0, len(d_blocks), _BLOCKS)]
+    parts = [
+        slice(start, start + _BLOCKS_AT_ONCE) for start in range(0, len(d_blocks), _BLOCKS_AT_ONCE)
+    ]
     added = np.empty_like(states)
     for part in parts:
         added[:, part] = before[:, :-1][:, part] * (within[:, ::-1] @ d_blocks[part].T)
@@ -355,7 +359,7 @@ def _rising_within(d_blocks: Floats, a_blocks: Floats, within: Floats) -> Floats
 
     In each block, a line replaces the coefficients a.
     """
-    centred = np.arange(_WIDTH) - (_WIDTH - 1) / 2
+    centred = np.arange(_STEPS_PER_BLOCK) - (_STEPS_PER_BLOCK - 1) / 2
     means = a_blocks.mean(axis=1)
     slopes = a_blocks @ (centred / (centred @ centred))
     later = within[:, ::-1]
@@ -374,14 +378,14 @@ def _within_blocks(d_blocks: Floats, products: Floats, limit: Floats) -> Floats:
     """
     # G is a function of the lag alone, which its last row has, and a small rest. The rest is close
     # to a polynomial of degree 2 in the lag, and to a line within each block.
-    offsets = np.arange(_WIDTH)
+    offsets = np.arange(_STEPS_PER_BLOCK)
     lags = offsets - offsets[:, None]  # from row to column
     earlier = lags > 0
     places = np.maximum(lags, 1) - 1
-    polynomials = np.vander((offsets + 1) / _WIDTH, 3)
+    polynomials = np.vander((offsets + 1) / _STEPS_PER_BLOCK, 3)
     rest = (products - limit) @ np.linalg.pinv(polynomials).T
     rises = np.diff(rest, axis=0)
-    ramped = d_blocks * ((offsets + 1) / _WIDTH)
+    ramped = d_blocks * ((offsets + 1) / _STEPS_PER_BLOCK)
     cross = d_blocks @ np.where(earlier, limit[places], 0.0)
     for degree, polynomial in enumerate(polynomials.T):
         values_at_lags = np.where(earlier, polynomial[places], 0.0)

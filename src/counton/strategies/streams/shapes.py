@@ -41,8 +41,8 @@ if TYPE_CHECKING:
 #: 2^-16.
 AMPLITUDE_BITS = 12
 _LATTICE_BITS = 16
-_FINER = 1 << (_LATTICE_BITS - AMPLITUDE_BITS)
-_LARGEST_GAUSSIAN = 1024
+_LATTICE_STEPS_PER_AMPLITUDE = 1 << (_LATTICE_BITS - AMPLITUDE_BITS)
+_LONGEST_GAUSSIAN_LINE = 1024
 _FILE = "shapes.json"
 
 
@@ -133,7 +133,11 @@ class Shape(NamedTuple):
                 spacings.append(knots[kept].tolist())
                 amplitudes.append(heights[kept])
         line = Hats(
-            cells, spacings, [heights * _FINER for heights in amplitudes], self.norm, _LATTICE_BITS
+            cells,
+            spacings,
+            [heights * _LATTICE_STEPS_PER_AMPLITUDE for heights in amplitudes],
+            self.norm,
+            _LATTICE_BITS,
         )
         return LeastSquaresStrategy(line, radices, self.shares, self.norm, horizon)
 
@@ -148,7 +152,7 @@ class Shape(NamedTuple):
         weight_after = np.clip(place - before * parts, 0, parts)
         mixed = self.rows[:, before] * (parts - weight_after)
         mixed += self.rows[:, before + 1] * weight_after
-        return np.asarray((2 * mixed + parts) // (2 * parts) * _FINER)
+        return np.asarray((2 * mixed + parts) // (2 * parts) * _LATTICE_STEPS_PER_AMPLITUDE)
 
     def _heights_for(self, cells: int, spacing: int, heights: Integers) -> Integers:
         """Return the weights at equally spaced knots of a line.
@@ -182,7 +186,7 @@ def strategies_of_shape(
     if horizon < 2 or release == "windows":
         return ()
     if norm == 2:
-        return (scaled_square_root(horizon, metric),) if horizon <= _LARGEST_GAUSSIAN else ()
+        return (scaled_square_root(horizon, metric),) if horizon <= _LONGEST_GAUSSIAN_LINE else ()
     known_shapes = shapes(norm, metric, release)
     if not known_shapes or horizon > known_shapes[-1].horizon:
         return ()

@@ -62,20 +62,20 @@ if TYPE_CHECKING:
 LARGEST_HORIZON = 2**24
 
 #: C is rounded to multiples of 2^-18; above this horizon to multiples of 2^-20.
-_FINER_BEYOND = 2**19
+_LONGEST_COARSE_HORIZON = 2**19
 
 #: Beyond this horizon the mean and largest variance are computed without a Fourier transform.
-_LONG = 2**17
+_LONGEST_TRANSFORMED_HORIZON = 2**17
 
 #: Numbers transformed at a time (steps times coordinates), so that they stay in the processor's
 #: cache.
-_BLOCK = 2**16
+_NUMBERS_PER_TRANSFORM = 2**16
 
 #: Smallest number of first coefficients of an inverse that are computed alone.
-_FEWEST = 2**14
+_FEWEST_FIRST_COEFFICIENTS = 2**14
 
 #: Coefficients computed at once.
-_AT_ONCE = 2**14
+_COEFFICIENTS_AT_ONCE = 2**14
 
 #: Inner products of columns with signs are computed up to this many products of two entries.
 _MOST_PRODUCTS = 2**28
@@ -90,7 +90,7 @@ _FEWEST_CLOSE_BITS = 8
 _SHARE_BITS = 40
 
 #: Windows up to this many steps are summed directly: cheaper than a transform.
-_FEW_STEPS = 16
+_LONGEST_DIRECT_WINDOW = 16
 
 
 def square_root_coefficients(count: int) -> NDArray[np.float64]:
@@ -100,11 +100,13 @@ def square_root_coefficients(count: int) -> NDArray[np.float64]:
     [1.0, 0.5, 0.375, 0.3125]
     """
     f = np.ones(count)
-    for start in range(1, count, _AT_ONCE):
-        k = np.arange(start, min(start + _AT_ONCE, count), dtype=np.float64)
+    for start in range(1, count, _COEFFICIENTS_AT_ONCE):
+        k = np.arange(start, min(start + _COEFFICIENTS_AT_ONCE, count), dtype=np.float64)
         # One rounded division and one rounded product for each step, in order: equal bits on every
         # processor.
-        f[start : start + _AT_ONCE] = np.cumprod(np.append(f[start - 1], (2 * k - 1) / (2 * k)))[1:]
+        f[start : start + _COEFFICIENTS_AT_ONCE] = np.cumprod(
+            np.append(f[start - 1], (2 * k - 1) / (2 * k))
+        )[1:]
     return f
 
 
@@ -148,7 +150,7 @@ def by_blocks(
     released = np.empty((len(steps), math.prod(field.shape)), dtype=np.int64)
     if released.size:
         z = field.run(0, range(1, steps.stop)).reshape(steps.stop - 1, -1)
-        width = max(1, _BLOCK // (len(z) if few else fft_length(len(z))))
+        width = max(1, _NUMBERS_PER_TRANSFORM // (len(z) if few else fft_length(len(z))))
         for start in range(0, z.shape[1], width):
             part = slice(start, start + width)
             write(z[:, part], steps, released[:, part])
@@ -324,7 +326,7 @@ class RootSeries:
         """
         inverse = self._computed_inverse  # another thread may replace it meanwhile
         if inverse is None or len(inverse.coefficients) < count:
-            number = min(max(_FEWEST, 1 << (count - 1).bit_length()), self.count)
+            number = min(max(_FEWEST_FIRST_COEFFICIENTS, 1 << (count - 1).bit_length()), self.count)
             inverse = inverse_root(self.numerators[:number], self.bits)
             if inverse is None:  # a subclass with other numerators
                 digits = self.quotient.digit(0)
@@ -426,7 +428,7 @@ class RootStrategy(StreamStrategy):
 
     def _are_few(self, steps: range) -> bool:
         """Return whether direct sums at ``steps`` cost less than a Fourier transform of all."""
-        return not self.weight_bits and len(steps) <= _FEW_STEPS
+        return not self.weight_bits and len(steps) <= _LONGEST_DIRECT_WINDOW
 
     def _round(self, z: NDArray[np.int64], steps: range, released: NDArray[np.int64]) -> None:
         """Write floor(2^fraction_bits s + `OFFSET`) of the exact noise s into ``released``."""
@@ -596,7 +598,9 @@ class SqrtToeplitz(RootStrategy):
 
     def __init__(self, horizon: int) -> None:
         # Rounding C costs below 1e-6 of the variance; fewer bits leave room for more noise.
-        super().__init__(_checked_horizon(horizon), 18 if horizon <= _FINER_BEYOND else 20)
+        super().__init__(
+            _checked_horizon(horizon), 18 if horizon <= _LONGEST_COARSE_HORIZON else 20
+        )
 
     def row(self, step: int) -> tuple[Node, ...]:
         """Return the nodes 1 to ``step``, in quadratic time.
@@ -630,7 +634,7 @@ class SqrtToeplitz(RootStrategy):
     @override
     def _mean_and_largest(self) -> tuple[float, float]:
         near = inverse_near_root(self.root.numerators, self.root.bits)
-        if self.horizon <= _LONG or near is None:
+        if self.horizon <= _LONGEST_TRANSFORMED_HORIZON or near is None:
             return super()._mean_and_largest
         squares = near**2
         releases = np.arange(self.horizon, 0, -1)  # in which each node is

@@ -22,10 +22,10 @@ from counton.base.arrays import Floats, Integers
 from counton.base.errors import SumOverflowError
 
 #: Noise and quotients must be below 2 to this power in magnitude.
-_ROOM = 50
+_ROOM_BITS = 50
 #: Number of steps computed at once, and number of coefficients that are applied by matrices.
-_BLOCK = 128
-_NEAR = 1024
+_STEPS_PER_BLOCK = 128
+_NEAR_COEFFICIENTS = 1024
 
 
 class Staircase:
@@ -44,19 +44,25 @@ class Staircase:
             )
         self.bits = bits
         self.half = 52 - bits
-        self.point = 2 * self.half - _ROOM - 1
+        self.point = 2 * self.half - _ROOM_BITS - 1
         falls = -np.diff(numerators)
-        near = np.zeros(_NEAR + 1)
-        near[1 : len(falls) + 1] = falls[:_NEAR]
-        self.lags = np.flatnonzero(falls[_NEAR:]) + _NEAR + 1
+        near = np.zeros(_NEAR_COEFFICIENTS + 1)
+        near[1 : len(falls) + 1] = falls[:_NEAR_COEFFICIENTS]
+        self.lags = np.flatnonzero(falls[_NEAR_COEFFICIENTS:]) + _NEAR_COEFFICIENTS + 1
         self.falls = falls[self.lags - 1].astype(np.float64)
         # Entry i, j: the coefficient with which the j-th of the _NEAR steps before a block enters
         # step i of the block.
-        lag = np.arange(_BLOCK)[:, None] + _NEAR - np.arange(_NEAR)
-        self.before = np.where(lag <= _NEAR, near[np.minimum(lag, _NEAR)], 0.0)
-        lag = np.arange(_BLOCK)[:, None] - np.arange(_BLOCK)
+        lag = (
+            np.arange(_STEPS_PER_BLOCK)[:, None]
+            + _NEAR_COEFFICIENTS
+            - np.arange(_NEAR_COEFFICIENTS)
+        )
+        self.before = np.where(
+            lag <= _NEAR_COEFFICIENTS, near[np.minimum(lag, _NEAR_COEFFICIENTS)], 0.0
+        )
+        lag = np.arange(_STEPS_PER_BLOCK)[:, None] - np.arange(_STEPS_PER_BLOCK)
         self.within = np.where(lag > 0, near[np.maximum(lag, 0)], 0.0)
-        self.inverse = np.linalg.inv(np.eye(_BLOCK) - self.within / 2.0**bits)
+        self.inverse = np.linalg.inv(np.eye(_STEPS_PER_BLOCK) - self.within / 2.0**bits)
         self._stride = max(1, len(numerators) // 4096)
         self._sums = np.cumsum(numerators[:: self._stride].astype(np.float64))
 
@@ -84,7 +90,7 @@ class Dividing:
         self._stairs = stairs
         self._cells = cells
         self.steps = 0
-        self._halves = np.empty((_NEAR, 2, cells))
+        self._halves = np.empty((_NEAR_COEFFICIENTS, 2, cells))
 
     def next(self, z: NDArray[np.int64]) -> Floats:
         """Return s for the noise z of the next steps, (steps, cells).
@@ -97,9 +103,11 @@ class Dividing:
         stairs = self._stairs
         cells = self._cells
         parts = [np.empty((0, self._cells))]
-        # So few steps at a time that all terms with lags above `_NEAR` are known before them.
-        for some in (z[first : first + _NEAR] for first in range(0, len(z), _NEAR)):
-            if np.abs(some).max(initial=0) >= 2**_ROOM:
+        # So few steps are taken at a time that all terms with larger lags are known before them.
+        for some in (
+            z[first : first + _NEAR_COEFFICIENTS] for first in range(0, len(z), _NEAR_COEFFICIENTS)
+        ):
+            if np.abs(some).max(initial=0) >= 2**_ROOM_BITS:
                 raise _too_wide()
             start = self.steps
             stop = self.steps + len(some)
@@ -114,11 +122,13 @@ class Dividing:
                 first = max(lag - start, 0)
                 seen = self._halves[start + first - lag : stop - lag]
                 far[first:] += seen if fall == 1.0 else fall * seen
-            for begin in range(0, len(some), _BLOCK):
-                self._solve(some[begin : begin + _BLOCK], far[begin : begin + _BLOCK])
+            for begin in range(0, len(some), _STEPS_PER_BLOCK):
+                self._solve(
+                    some[begin : begin + _STEPS_PER_BLOCK], far[begin : begin + _STEPS_PER_BLOCK]
+                )
             halves = self._halves[start:stop]
             s = (halves[:, 0] * 2.0**stairs.half + halves[:, 1]) * 2.0**-stairs.point
-            if np.abs(s).max(initial=0.0) >= 2.0**_ROOM:
+            if np.abs(s).max(initial=0.0) >= 2.0**_ROOM_BITS:
                 raise _too_wide()
             parts.append(s)
         return np.concatenate(parts)
@@ -133,9 +143,11 @@ class Dividing:
         start = self.steps
         count = len(z)
         cells = self._cells
-        seen = min(start, _NEAR)
+        seen = min(start, _NEAR_COEFFICIENTS)
         past = self._halves[start - seen : start].reshape(seen, 2 * cells)
-        sums = far + (stairs.before[:count, _NEAR - seen :] @ past).reshape(count, 2, cells)
+        sums = far + (stairs.before[:count, _NEAR_COEFFICIENTS - seen :] @ past).reshape(
+            count, 2, cells
+        )
         targets = self._sum_halves(sums)
         half = 2.0**stairs.half
         above = stairs.half - stairs.point
@@ -165,6 +177,6 @@ class Dividing:
 
 def _too_wide() -> SumOverflowError:
     return SumOverflowError(
-        f"the noise of GrowingSquareRoot, or a sum of it, is 2^{_ROOM} or more, too large for its "
-        "exact sums: give a larger epsilon, rho or resolution"
+        f"the noise of GrowingSquareRoot, or a sum of it, is 2^{_ROOM_BITS} or more, too large for "
+        "its exact sums: give a larger epsilon, rho or resolution"
     )

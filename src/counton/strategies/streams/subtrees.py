@@ -38,7 +38,7 @@ FRACTION_BITS = 16
 _Pair = tuple[Fraction, Fraction]
 #: An estimate uses as many levels below its node as have at most this many nodes there, and at
 #: least one.
-_MOST_READ = 400
+_MOST_READ_NODES = 400
 #: Noise values drawn together for one estimate. With fewer, some are drawn again, which takes 2.7
 #: times as long with 100 coordinates.
 _MOST_VALUES = 2**20
@@ -316,7 +316,7 @@ def depths_of(radices: tuple[int, ...]) -> tuple[int, ...]:
     for level in range(1, len(radices) + 1):
         depth = 1
         nodes = radices[level - 1]
-        while depth < level and nodes * radices[level - 1 - depth] <= _MOST_READ:
+        while depth < level and nodes * radices[level - 1 - depth] <= _MOST_READ_NODES:
             nodes *= radices[level - 1 - depth]
             depth += 1
         depths.append(depth)

@@ -451,7 +451,7 @@ class WindowVersions(StreamStrategy):
         check_window(self, steps)
         noise_by_step = np.zeros((len(steps), self.lags + 1, *field.shape), np.int64)
         windows = range(steps.start - self.lags, steps.stop)
-        together = max(1, _TOGETHER // ((self.lags + 1) * math.prod(field.shape)))
+        together = max(1, _NUMBERS_PER_DRAW // ((self.lags + 1) * math.prod(field.shape)))
         together = min(together, max(len(steps), 8))  # few steps need few versions
         for some in (
             windows[start : start + together] for start in range(0, len(windows), together)
@@ -489,14 +489,14 @@ class VersionReader(Reader):
 
     @override
     def parts(self, steps: range) -> Iterator[NDArray[np.int64]]:
-        for start in range(0, len(steps), _STEPS_TOGETHER):
-            yield self.noise(steps[start : start + _STEPS_TOGETHER])
+        for start in range(0, len(steps), _STEPS_PER_PART):
+            yield self.noise(steps[start : start + _STEPS_PER_PART])
 
 
 #: Number of steps whose noise is computed together.
-_STEPS_TOGETHER = 256
+_STEPS_PER_PART = 256
 #: Number of noise values computed together: windows times lags times cells.
-_TOGETHER = 2**16
+_NUMBERS_PER_DRAW = 2**16
 
 
 class AsOf(StreamStrategy):

@@ -44,16 +44,16 @@ class _QuickSearch(NamedTuple):
 
 _QUICK_FOR_BANDS = _QuickSearch(fewer_from=256, least=10)
 #: With few normals per step, iterations take longer.
-_QUICK_FOR_FEW = _QuickSearch(fewer_from=160, least=5)
+_QUICK_FOR_FEW_NORMALS = _QuickSearch(fewer_from=160, least=5)
 #: Number of steps from which on a quick search has one round.
-_ONE_ROUND_FROM = 320
+_STEPS_WITH_ONE_ROUND = 320
 #: For each round: the powers whose sums replace the maximum over products of columns, and over
 #: columns.
 _POWERS = ((24, 60), (60, 200))
 #: Value that stands for an infinite logarithm of the error, so that a search moves away.
-_FAR = 1e3
+_INFINITE_LOG_ERROR = 1e3
 #: Least sum of powers, of which the root is taken.
-_TINY = 1e-300
+_LEAST_SUM_OF_POWERS = 1e-300
 
 
 @lru_cache(maxsize=4)
@@ -80,8 +80,8 @@ def optimal_few(
     iterations = _ITERATIONS
     rounds: tuple[tuple[int, int], ...] = _POWERS
     if search == "quick":
-        iterations = _QUICK_FOR_FEW.iterations(steps)
-        rounds = _POWERS if steps < _ONE_ROUND_FROM else _POWERS[:1]
+        iterations = _QUICK_FOR_FEW_NORMALS.iterations(steps)
+        rounds = _POWERS if steps < _STEPS_WITH_ONE_ROUND else _POWERS[:1]
     x = few.start()
     for power, sharp in rounds:
         objective = partial(few.finite_value, power=power, sharp=sharp)
@@ -242,9 +242,9 @@ class _FewDiagonalsSearch:
             try:
                 value, slope = self._value(x, power, sharp)
             except ValueError:  # an inverse that leaves float64
-                return _FAR, np.zeros_like(x)
+                return _INFINITE_LOG_ERROR, np.zeros_like(x)
         if not (math.isfinite(value) and np.isfinite(slope).all()):
-            return _FAR, np.zeros_like(x)
+            return _INFINITE_LOG_ERROR, np.zeros_like(x)
         return value, slope
 
     def _value(self, x: Floats, power: int, sharp: int) -> tuple[float, Floats]:
@@ -281,7 +281,7 @@ class _FewDiagonalsSearch:
         for distance in range(self._apart, self._members * self._apart, self._apart):
             early = self._indices[: max(self._steps - distance, 0)]
             late = early + distance
-            largest = np.maximum(sums_from[early, late], _TINY) ** (1 / power)
+            largest = np.maximum(sums_from[early, late], _LEAST_SUM_OF_POWERS) ** (1 / power)
             costs[early] += 2 * largest
             largest_products.append((early, late, largest))
         total, by_cost = self._total_of_largest(costs, sharp)

@@ -45,13 +45,13 @@ from counton.training.strategies.training_strategy import Tap, training_schedule
 #: Largest number of buffers; more lower the error by less than float64 can resolve.
 MOST_BUFFERS = 8
 #: Up to this many steps, a second search improves the parameters under step scaling.
-LARGEST_REFIT = 4096
+MOST_REFITTED_STEPS = 4096
 #: Up to this many steps, the same under an optimiser, which takes time quadratic in the steps.
-LARGEST_REFIT_UNDER = 512
+MOST_REFITTED_STEPS_UNDER_OPTIMIZER = 512
 #: A buffer that lowers the error by less than this fraction is left out.
-_WORTH = 1e-5
+_LEAST_ERROR_REDUCTION = 1e-5
 #: Zeros are multiples of this number, at least as far from 0 and 1; float32 holds all of them.
-_LEAST = 2.0**-24
+_ZERO_UNIT = 2.0**-24
 
 
 class BufferedToeplitz(ToeplitzTraining):
@@ -142,7 +142,9 @@ class BufferedToeplitz(ToeplitzTraining):
         if scaling == "none":
             return strategy
         best = strategy.with_scaling(scaling)
-        if steps > (LARGEST_REFIT if optimizer is None else LARGEST_REFIT_UNDER):
+        if steps > (
+            MOST_REFITTED_STEPS if optimizer is None else MOST_REFITTED_STEPS_UNDER_OPTIMIZER
+        ):
             return best
 
         def again(best: Self) -> Self | None:
@@ -281,8 +283,8 @@ def interlace(v: Floats) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """
     # Buffers are multiplied by thetahat in float32, so every thetahat is rounded to a multiple of
     # 2^-24. If rounded numbers no longer interlace, fewer buffers are as good.
-    v = np.minimum(on_grid(v), 1 - _LEAST)
-    v[1::2] = np.maximum(np.rint(v[1::2] / _LEAST) * _LEAST, _LEAST)
+    v = np.minimum(on_grid(v), 1 - _ZERO_UNIT)
+    v[1::2] = np.maximum(np.rint(v[1::2] / _ZERO_UNIT) * _ZERO_UNIT, _ZERO_UNIT)
     return tuple((1 - v[0::2]).tolist()), tuple((1 - v[1::2]).tolist())
 
 
@@ -306,7 +308,7 @@ def fit_buffers(
     theta, thetahat = fitted
     if not interlaces(theta, thetahat):
         return fewer
-    largest_rmse = _rmse(fewer, steps, schedule, series) * (1 - _WORTH)
+    largest_rmse = _rmse(fewer, steps, schedule, series) * (1 - _LEAST_ERROR_REDUCTION)
     return fitted if _rmse(fitted, steps, schedule, series) < largest_rmse else fewer
 
 

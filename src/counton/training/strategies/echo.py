@@ -64,16 +64,16 @@ from counton.training.strategies.training_strategy import (
 _FEWEST_EVALUATIONS = 60
 _MOST_EVALUATIONS = 400
 #: Steps times epochs from which on a quick search has fewer evaluations, as each takes longer.
-_FEWER_FROM = 2**14
+_STEPS_WITH_FEWER_EVALUATIONS = 2**14
 #: Coefficients of 1, ln(steps of an epoch) and ln(epochs), from which the variables of the search
 #: follow: a fit to the results of long searches for 3 to 16 epochs of 8 to 128 steps.
-_TYPICAL = (
+_START_COEFFICIENTS = (
     (-0.41, -0.38, -0.05, 0.67, 0.22, 0.47),
     (-0.83, 0.13, 0.08, -0.03, -0.03, -0.05),
     (-0.41, 0.25, 0.07, 0.03, 0.09, 0.14),
 )
 #: Up to this many steps, a second search improves the parameters under step scaling.
-LARGEST_REFIT = 512
+MOST_REFITTED_STEPS = 512
 #: Largest magnitude of ``ratio``, and of ``ratio - gain``.
 _MOST_RATIO = 1 - 2.0**-12
 
@@ -197,7 +197,7 @@ class Echo(ToeplitzTraining):
         # The search does not know the scales, so that its second best may be better with them.
         quick = cls._fit_scaled(steps, schedule, buffers, scaling, optimizer, "quick")
         best = min(best, quick, key=lambda strategy: strategy.rmse)
-        if steps > LARGEST_REFIT:
+        if steps > MOST_REFITTED_STEPS:
             return best
 
         def again(best: Self) -> Self | None:
@@ -309,7 +309,7 @@ def _descend(
 def _typical_start(schedule: Schedule) -> Floats:
     """Return the variables of the search (see `_descend`) for two buffers that are usual."""
     features = np.array([1.0, math.log(schedule.apart), math.log(schedule.steps)])
-    start = np.asarray(features @ np.array(_TYPICAL), np.float64)
+    start = np.asarray(features @ np.array(_START_COEFFICIENTS), np.float64)
     start[-1] = min(start[-1], 0.95)
     start[-2] = min(start[-2], 0.5)
     return start
@@ -337,7 +337,7 @@ def _fit(
     if buffers == 2:
         starts.insert(0, _typical_start(schedule))
     if search == "quick":
-        last = _MOST_EVALUATIONS * _FEWER_FROM // (steps * schedule.steps)
+        last = _MOST_EVALUATIONS * _STEPS_WITH_FEWER_EVALUATIONS // (steps * schedule.steps)
         last = min(_MOST_EVALUATIONS, max(_FEWEST_EVALUATIONS, last))
         # Only for two buffers is the start near the end.
         fits = [_descend(logs, starts[0], buffers, 0 if buffers == 2 else 60, last)]

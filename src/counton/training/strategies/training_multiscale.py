@@ -55,9 +55,9 @@ from counton.training.strategies.training_strategy import (
 
 #: Largest number of steps for which weights are searched; longer runs use the weights of a shorter
 #: run.
-LARGEST_SEARCH = 512
+MOST_SEARCHED_STEPS = 512
 #: The same for a quick search.
-LARGEST_QUICK_SEARCH = 128
+MOST_QUICKLY_SEARCHED_STEPS = 128
 
 
 class OctaveTraining(TrainingStrategy):
@@ -137,7 +137,7 @@ class OctaveTraining(TrainingStrategy):
         steps = check_integer("steps", steps, 1, LARGEST_DENSE)
         schedule = training_schedule(steps, epochs, order, separation)
         check_search(search)
-        most = LARGEST_SEARCH if search == "long" else LARGEST_QUICK_SEARCH
+        most = MOST_SEARCHED_STEPS if search == "long" else MOST_QUICKLY_SEARCHED_STEPS
         if steps <= most:
             fitted = _search(steps, schedule)
         else:
@@ -151,7 +151,7 @@ class OctaveTraining(TrainingStrategy):
             more = _levels(steps) - len(fitted)
             fitted = fitted[:middle] + (fitted[middle],) * more + fitted[middle:]
         best = cls(steps, fitted, schedule).with_scaling(scaling)
-        if scaling == "equal" or steps > LARGEST_SEARCH or search == "quick":
+        if scaling == "equal" or steps > MOST_SEARCHED_STEPS or search == "quick":
             return best
         weights = _search_weights(steps, schedule, best.weights, best.shares)
         return min(
