@@ -19,7 +19,7 @@ from counton.base.private import Private, reveal
 from counton.run import Job, StreamSpec
 from counton.run.counting import chosen_rows
 from counton.run.counting.chosen_rows import RowChoice
-from counton.run.counting.contribution_slots import Slots, compare_slots
+from counton.run.counting.contribution_slots import ContributionSlots, compare_slots
 from counton.run.counting.remembered_rows import RememberedRows, change_of_memory
 from counton.run.rows.row_buffer import Portion
 from counton.run.spec.parsing import parse_run
@@ -225,7 +225,7 @@ def test_replaced_slot_keeps_its_row_among_equal_slots(order: list[int]) -> None
 
 def chooses_anew(
     slots: pl.DataFrame, snapshot: pl.DataFrame, covered: range, max_corrections: int
-) -> Slots:
+) -> ContributionSlots:
     """A mistake: rows of open windows are chosen anew each night."""
     found = compare_slots(slots, snapshot.clear(), covered, 99)
     return found._replace(free=compare_slots(slots, snapshot, range(0), max_corrections).free)
@@ -233,7 +233,7 @@ def chooses_anew(
 
 def frees_closed_slots(
     slots: pl.DataFrame, snapshot: pl.DataFrame, covered: range, max_corrections: int
-) -> Slots:
+) -> ContributionSlots:
     """A mistake: a slot is free again once its window is closed."""
     found = compare_slots(slots, snapshot, covered, max_corrections)
     return found._replace(kept=found.kept.filter(pl.col("window") >= covered.start))

@@ -13,7 +13,7 @@ from counton.run.notes import annotate
 from counton.run.outputs.exports import export
 from counton.run.outputs.read_journal import read_release
 from counton.serve import pages
-from counton.serve.pages import Position
+from counton.serve.pages import PagePosition
 
 GROUPS = ["home", "shop", "news", "about", "help"]
 VALUES = "page=home,shop;who=" + ",".join(f"u{number}" for number in range(6))
@@ -216,7 +216,7 @@ def test_page_position_beyond_window_skips_no_row_of_next(tmp_path: Path) -> Non
     """As after a number was withdrawn between two pages."""
     with inside(tmp_path) as service:
         service.at(2)
-        rows = asked(service, SERIES, page=str(Position(1, 5, 2)))["rows"]
+        rows = asked(service, SERIES, page=str(PagePosition(1, 5, 2)))["rows"]
         assert [row["window_index"] for row in rows] == [2, 2]
 
 

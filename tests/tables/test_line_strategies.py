@@ -257,6 +257,6 @@ def test_line_chosen_for_totals_over_time_has_least_error(cells: int) -> None:
         moved = catalogue.build(name, *asked).sensitivities("add_remove").l1
         return catalogue.total_variance(name, *asked) * float(moved) ** 2
 
-    best = min(catalogue._OVER_TIME, key=error)
+    best = min(catalogue._STRATEGIES_OVER_TIME, key=error)
     assert catalogue.line_over_time(Prefixes(cells), 1) is catalogue.build(best, *asked)
     assert best == catalogue._best_known(Prefixes(cells), 1, "add_remove")

@@ -48,7 +48,7 @@ class Rehearsal:
 
 
 @dataclass(frozen=True)
-class ClosedStream:
+class ClosedJob:
     """A job whose stream was closed, so that a run does nothing."""
 
     closed_at_step: int
@@ -96,7 +96,7 @@ def print_dry_run(
 
 def _rehearse(
     job: Job | CountonError, plan: PlannedJob | CountonError | OSError
-) -> Rehearsal | ClosedStream | FailedJob:
+) -> Rehearsal | ClosedJob | FailedJob:
     try:
         if isinstance(job, CountonError):
             raise job
@@ -104,13 +104,13 @@ def _rehearse(
             raise plan
         return Rehearsal(job, plan, dry_run(job))
     except StreamClosedError as error:
-        return ClosedStream(error.step)
+        return ClosedJob(error.step)
     except (CountonError, OSError) as error:
         return FailedJob(*failure(error))
 
 
 def _print(
-    name: str, outcome: Rehearsal | ClosedStream | FailedJob, *, until_is_of_file: bool
+    name: str, outcome: Rehearsal | ClosedJob | FailedJob, *, until_is_of_file: bool
 ) -> None:
     console = Console()
     errors = Console(stderr=True)
@@ -123,7 +123,7 @@ def _print(
             n_read = result.confidential_counts().rows.read
             for note in (f"rows read: {n_read:,}", *_confidential_notes(result, names)):
                 errors.write_line(f"{CONFIDENTIAL}: job {name}: {note}")
-        case ClosedStream():
+        case ClosedJob():
             console.write_line(
                 f"{name}: closed at window {outcome.closed_at_step:,}; nothing more is released"
             )
@@ -200,13 +200,13 @@ def _loss_in_words(rehearsal: Rehearsal) -> str:
 
 
 def _to_dict(
-    outcome: Rehearsal | ClosedStream | FailedJob, *, until_is_of_file: bool
+    outcome: Rehearsal | ClosedJob | FailedJob, *, until_is_of_file: bool
 ) -> dict[str, object]:
     match outcome:
         case Rehearsal():
             names = names_of_job(outcome.job, until_is_of_file=until_is_of_file)
             return _rehearsal_to_dict(outcome, names)
-        case ClosedStream():
+        case ClosedJob():
             return {"ended": outcome.closed_at_step}
         case FailedJob():
             return failed_report(outcome.code, outcome.message)

@@ -212,7 +212,7 @@ def plan(asked: str | None, **values: Any) -> None:
 
 
 @dataclass(frozen=True)
-class _Request:
+class _PlanRequest:
     """A stream to plan, and how to show its plan.
 
     Attributes:
@@ -258,13 +258,13 @@ class _Request:
 
 
 # ---------------------------------------------------------------------------- what was asked
-def _parse_request(values: dict[str, Any]) -> _Request:
+def _parse_request(values: dict[str, Any]) -> _PlanRequest:
     """Return what the options of the command ask for; refuse options that contradict each other."""
     windows: int | None = values["windows"]
     job = _checked_options(values)
     _check_windows(windows, values["expected_windows"])
     _check_chart(values["chart"], values["width"])
-    return _Request(
+    return _PlanRequest(
         windows=windows,
         expected_windows=values["expected_windows"],
         is_simple=values["simple"],
@@ -429,7 +429,7 @@ def _draw(ranked: StreamPlan, path: Path, width: float | None) -> None:
     write_figure(plot_plan(ranked, "Errors of counts, by step", width=width), path)
 
 
-def _print_json(ranked: StreamPlan, request: _Request) -> None:
+def _print_json(ranked: StreamPlan, request: _PlanRequest) -> None:
     from counton.cli.print_forms import print_json
 
     job = request.job
@@ -453,7 +453,7 @@ def _print_json(ranked: StreamPlan, request: _Request) -> None:
     )
 
 
-def _print_plan(ranked: StreamPlan, request: _Request) -> None:
+def _print_plan(ranked: StreamPlan, request: _PlanRequest) -> None:
     from counton.base.exact import figures, with_capital
     from counton.base.wording import counted
     from counton.cli.print_forms import Console

@@ -29,7 +29,7 @@ from counton.run.spec.changed_options import left_out_options
 from counton.run.spec.stream_spec import StreamSpec
 from counton.run.spec.terms import (
     CountedEvent,
-    Expiring,
+    ExpiringWindows,
     FileRecognition,
     IdRecognition,
     RankingOfGroups,
@@ -148,7 +148,7 @@ def _limits_users(result: RunReport) -> bool:
 def _may_revise(result: RunReport) -> bool:
     terms = result.spec.terms
     is_ranking = isinstance(terms.statistic, RankingOfGroups)
-    can_be_revised = not isinstance(terms.windowing, Expiring) and terms.workload is None
+    can_be_revised = not isinstance(terms.windowing, ExpiringWindows) and terms.workload is None
     return can_be_revised and not is_ranking
 
 

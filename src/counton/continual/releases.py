@@ -22,7 +22,7 @@ from counton.privacy import ContributionBound, Guarantee
 
 if TYPE_CHECKING:
     from counton.base.arrays import Floats
-    from counton.strategies.workloads import Decayed, Part, RecentWorkload
+    from counton.strategies.workloads import Decayed, RecentWorkload, WorkloadPart
 
 
 class PublicNumbers:
@@ -518,8 +518,8 @@ class RecentNumbers(PublicNumbers):
         width = self._part(name).width or 1
         return np.asarray(self.steps) >= width
 
-    def _part(self, name: str) -> Part:
-        parts: Sequence[Part] = self.workload.parts
+    def _part(self, name: str) -> WorkloadPart:
+        parts: Sequence[WorkloadPart] = self.workload.parts
         for part in parts:
             if part.name == name:
                 return part
@@ -593,7 +593,7 @@ def _columns(
     }
 
 
-def recent_values(totals: IntegersOrFloats, part: Part) -> IntegersOrFloats:
+def recent_values(totals: IntegersOrFloats, part: WorkloadPart) -> IntegersOrFloats:
     """Return one number of a workload after each step, from the totals of all steps.
 
     Args:

@@ -43,7 +43,7 @@ from counton.strategies.strategy import (
 
 if TYPE_CHECKING:
     from counton.privacy.loss_by_age import Analysis
-    from counton.strategies.workloads import Part, RecentWorkload
+    from counton.strategies.workloads import RecentWorkload, WorkloadPart
 
 
 class ErrorsOf(NamedTuple):
@@ -233,7 +233,7 @@ class Errors:
         stds = self.in_data_units(np.sqrt(variances))
         return float(stds[0]) if is_single else stds
 
-    def _recent_variances(self, parts: Sequence[Part], steps: Integers) -> Floats:
+    def _recent_variances(self, parts: Sequence[WorkloadPart], steps: Integers) -> Floats:
         """Return the weighted mean of the variances of a workload's numbers at each step."""
         shares = sum(part.share for part in parts)
         variances = np.zeros(len(steps))
@@ -320,7 +320,7 @@ class Errors:
         rounding *= math.sqrt(cells)
         return np.asarray(half + rounding * 2.0**-self.strategy.facts.fraction_bits)
 
-    def _recent_parts(self) -> Sequence[Part]:
+    def _recent_parts(self) -> Sequence[WorkloadPart]:
         if self.of.workload is None:
             raise InvalidInputError(
                 "these errors are of released numbers: give plan a workload, such as Rolling(28)"

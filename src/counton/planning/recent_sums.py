@@ -24,7 +24,7 @@ from counton.strategies.joint_errors import LONGEST_DECAYED_HORIZON, recent_vari
 from counton.strategies.lines.hats import LARGEST_LINE, Hats
 from counton.strategies.strategy import Metric
 from counton.strategies.streams.endless_hats import LARGEST_SPACING
-from counton.strategies.workloads import PRECISIONS, Part, RecentWorkload
+from counton.strategies.workloads import PRECISIONS, RecentWorkload, WorkloadPart
 
 #: Up to this many steps, strategies for totals are candidates too.
 _LONGEST_COMPARED_HORIZON = 1024
@@ -195,7 +195,7 @@ def _hats(levels: tuple[tuple[int, int], ...], horizon: int) -> LeastSquaresStra
 
 
 def _error(
-    strategy: StreamStrategy, parts: tuple[Part, ...], metric: Metric, horizon: int
+    strategy: StreamStrategy, parts: tuple[WorkloadPart, ...], metric: Metric, horizon: int
 ) -> float:
     """Return a workload's variance by a metric, with noise of the strategy's sensitivity."""
     unit = 1 << strategy.facts.lattice_bits

@@ -473,7 +473,7 @@ def last_numbers(numbers: ReleaseData) -> dict[str, Any]:
     return {"counted_until": counted_until, "rows": rows}
 
 
-class MissingRows(NamedTuple):
+class MissingTableRows(NamedTuple):
     """How many rows of a release a file lacks.
 
     Attributes:
@@ -485,7 +485,7 @@ class MissingRows(NamedTuple):
     n_rows: int
 
 
-def missing_rows(numbers: ReleaseData) -> MissingRows:
+def missing_rows(numbers: ReleaseData) -> MissingTableRows:
     """Return how many rows of a release the file lacks from which it was read.
 
     Args:
@@ -493,10 +493,10 @@ def missing_rows(numbers: ReleaseData) -> MissingRows:
     """
     if numbers.stored_rows is not None:
         n_rows = table_of(replace(numbers, stored_rows=None)).height
-        return MissingRows(n_rows - table_of(numbers).height, n_rows)
+        return MissingTableRows(n_rows - table_of(numbers).height, n_rows)
     if not numbers.has_cells or numbers.cells.is_present is None:
-        return MissingRows(0, 0)
+        return MissingTableRows(0, 0)
     begins = np.maximum(numbers.first_steps, numbers.first)
     n_missing = int((~numbers.cells.is_present[numbers.first - 1 :]).sum())
     n_numbers = int((numbers.steps.stop - begins).sum())
-    return MissingRows(n_missing * numbers.n_series, n_numbers * numbers.n_series)
+    return MissingTableRows(n_missing * numbers.n_series, n_numbers * numbers.n_series)

@@ -21,7 +21,7 @@ from counton.results.series_numbers import SeriesNumbers
 from counton.results.subject_text import incomplete_note, statistic_in_words
 from counton.results.systematic_errors import what_intervals_leave_out
 from counton.results.window_notes import withdrawn_cells
-from counton.statistics.count import ClippedValues
+from counton.statistics.count import ClippedStatistic
 from counton.windowing.lazy_polars import polars as pl
 from counton.windowing.windows import ENDLESS_STEPS
 
@@ -226,7 +226,7 @@ def _bounded_subject(metadata: ReleaseMetadata) -> str:
     inner = metadata.inner
     subject = statistic_in_words(metadata).removesuffix(",")
     subject += metadata.rule_in_words.bound_in_heading(metadata.window, metadata.privacy_unit)
-    if inner.additive and isinstance(inner, ClippedValues):
+    if inner.additive and isinstance(inner, ClippedStatistic):
         subject += f", values from {text(inner.lower)} to {text(inner.upper)}"
     return subject
 

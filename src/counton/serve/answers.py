@@ -10,7 +10,7 @@ from typing import Any
 from fastapi.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from counton.serve.connections import EXTENSION, Connection
+from counton.serve.connections import EXTENSION, ClientConnection
 from counton.serve.slots import Client, Slots
 
 #: Most long answers that are computed or wait for their readers at once.
@@ -66,7 +66,7 @@ def client_of(scope: Scope) -> Client:
     Args:
         scope: the request.
     """
-    connection: Connection | None = scope.get("extensions", {}).get(EXTENSION)
+    connection: ClientConnection | None = scope.get("extensions", {}).get(EXTENSION)
     return _Nobody() if connection is None else connection
 
 

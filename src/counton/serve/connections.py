@@ -41,7 +41,7 @@ class ConnectionLimits:
     connections: int
     seconds: float
     unsent_bytes: int
-    waiting: dict[Connection, float] = field(default_factory=dict)
+    waiting: dict[ClientConnection, float] = field(default_factory=dict)
     unsent: int = 0
 
     def drop_longest_waiting(self) -> None:
@@ -69,7 +69,7 @@ class ConnectionLimits:
             slowest.drop("others need its memory")
 
 
-class Connection(H11Protocol):
+class ClientConnection(H11Protocol):
     """A connection that is dropped when its client makes no progress."""
 
     limits: ConnectionLimits
@@ -206,10 +206,10 @@ class Connection(H11Protocol):
         self._timer = self.loop.call_later(self.limits.seconds / 4, self._look)
 
 
-def connections_with(limits: ConnectionLimits) -> type[Connection]:
+def connections_with(limits: ConnectionLimits) -> type[ClientConnection]:
     """Return the class of a server's connections, which share limits."""
 
-    class LimitedConnection(Connection):
+    class LimitedConnection(ClientConnection):
         pass
 
     LimitedConnection.limits = limits

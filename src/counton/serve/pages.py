@@ -22,7 +22,7 @@ _STEP_COLUMN = "window_index"
 _POSITION = re.compile(r"([0-9]{1,15})\.([0-9]{1,15})\.([0-9]{1,15})", re.ASCII)
 
 
-class Position(NamedTuple):
+class PagePosition(NamedTuple):
     """The place where a page begins.
 
     Attributes:
@@ -30,7 +30,7 @@ class Position(NamedTuple):
         skipped: number of rows of this step that earlier pages have.
         last: the last step of all pages, so that later releases do not change what they hold.
 
-    >>> str(Position(24, 0, 48)), Position.parse("24.0.48").last
+    >>> str(PagePosition(24, 0, 48)), PagePosition.parse("24.0.48").last
     ('24.0.48', 48)
     """
 
@@ -64,7 +64,7 @@ class Page(NamedTuple):
     """Some rows, and the position of the page after them; None after the last page."""
 
     table: pl.DataFrame
-    next: Position | None
+    next: PagePosition | None
 
 
 class ReleasedRows:
@@ -110,7 +110,7 @@ class ReleasedRows:
                 yield table.head(kept)
             n_done += computed
 
-    def page(self, position: Position | None = None) -> Page:
+    def page(self, position: PagePosition | None = None) -> Page:
         """Return a page.
 
         Args:
@@ -122,7 +122,7 @@ class ReleasedRows:
         if position is None and not self._steps:
             return Page(self._rows_of(self._steps), None)
         if position is None:
-            position = Position(self._steps.start, 0, self._steps.stop - 1)
+            position = PagePosition(self._steps.start, 0, self._steps.stop - 1)
         steps = range(position.step, position.last + 1)
         if not steps or steps[0] not in self._steps or steps[-1] not in self._steps:
             raise InvalidInputError(
@@ -135,9 +135,9 @@ class ReleasedRows:
             step = int(table[_STEP_COLUMN][kept])
             before = int((table[_STEP_COLUMN].head(kept) == step).sum())
             skipped = before + (position.skipped if step == position.step else 0)
-            return Page(table.head(kept), Position(step, skipped, position.last))
+            return Page(table.head(kept), PagePosition(step, skipped, position.last))
         more = steps[n_done:]
-        return Page(table, Position(more.start, 0, position.last) if more else None)
+        return Page(table, PagePosition(more.start, 0, position.last) if more else None)
 
     def _collect(self, steps: range, skipped: int) -> tuple[pl.DataFrame, int]:
         """Return the rows of the first steps, enough for a page, and the number of these steps.

@@ -34,7 +34,7 @@ from counton.run.outputs.read_journal import public_notes, read_release
 from counton.run.spec.planned_accuracy import halfwidths_at, planned_last_step
 from counton.run.spec.stream_spec import StreamSpec
 from counton.run.spec.terms import Endless
-from counton.serve.pages import Page, Position, ReleasedRows
+from counton.serve.pages import Page, PagePosition, ReleasedRows
 from counton.state import Store
 from counton.state.keys import KeySource
 from counton.state.stream_reader import JournalReader
@@ -367,7 +367,7 @@ class Journal:
         """
         steps = self._steps(self.step, selection)
         if position is not None:
-            page = Position.parse(position)
+            page = PagePosition.parse(position)
             steps = range(page.step, page.last + 1)
         return len(steps) * self._rows_of_step(selection.groups) > FEW_ROWS
 
@@ -439,7 +439,7 @@ class Journal:
                 f"{param('page', position)} cannot be used with 'from', 'to' or 'last', because it "
                 "holds the place in the series. Use 'next' of the answer before as it is"
             )
-        page = self.rows(selection).page(None if position is None else Position.parse(position))
+        page = self.rows(selection).page(None if position is None else PagePosition.parse(position))
         self._newest = request, page
         return page
 

@@ -43,14 +43,14 @@ from counton.privacy import ContributionBound
 from counton.statistics.accumulator_statistic import X
 from counton.statistics.by_group import S
 from counton.statistics.cells import Cells
-from counton.statistics.count import ClippedValues, Sum
+from counton.statistics.count import ClippedStatistic, Sum
 from counton.statistics.statistic import ErrorScale
 
 _NAMES: tuple[str, ...] = ("mean", "sum", "count")
 _LARGEST_SUM = 2**62
 
 
-class Average(ClippedValues):
+class Average(ClippedStatistic):
     """The mean, the sum and the number of clipped values.
 
     An event is a number, rounded to the nearest multiple of the resolution; values outside the

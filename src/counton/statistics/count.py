@@ -118,7 +118,7 @@ class DistinctUsers(AccumulatorStatistic):
     counted = "users"
 
 
-class ClippedValues(AccumulatorStatistic):
+class ClippedStatistic(AccumulatorStatistic):
     """Base class of statistics of one column, clipped to bounds and rounded to a grid.
 
     Attributes:
@@ -153,7 +153,7 @@ class ClippedValues(AccumulatorStatistic):
         return int(self.lower / self.resolution), int(self.upper / self.resolution)
 
 
-class Sum(_SumOfRows, ClippedValues):
+class Sum(_SumOfRows, ClippedStatistic):
     """Sum of values that are clipped to bounds and rounded to multiples of a resolution.
 
     Args:

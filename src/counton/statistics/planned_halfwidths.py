@@ -67,12 +67,14 @@ def planned_halfwidths(
     >>> {name: round(half, 2) for name, half in found.items()}
     {'mean': 0.11, 'sum': 778.55, 'count': 18.35}
     """
-    request = _Request(design, step, confidence_level, rows=rows, over=over, decay=decay, ask=ask)
+    request = _HalfwidthRequest(
+        design, step, confidence_level, rows=rows, over=over, decay=decay, ask=ask
+    )
     return request.halfwidths_of(statistic)
 
 
 @dataclass(frozen=True)
-class _Request:
+class _HalfwidthRequest:
     """The arguments of `planned_halfwidths` besides the statistic."""
 
     design: Design
@@ -111,7 +113,7 @@ class _Request:
         return planned_result(statistic, self.design, self.step, rows=self.rows, over=self.over)
 
 
-def _halfwidths_of_one_group(statistic: Grouped, request: _Request) -> dict[str, float]:
+def _halfwidths_of_one_group(statistic: Grouped, request: _HalfwidthRequest) -> dict[str, float]:
     """Return the half-widths of one group of a statistic by group."""
     rows = request.rows
     if rows is not None:  # a row belongs to one group
@@ -120,7 +122,7 @@ def _halfwidths_of_one_group(statistic: Grouped, request: _Request) -> dict[str,
     return replace(request, design=design, rows=rows).halfwidths_of(statistic.inner)
 
 
-def _halfwidths_of_result(statistic: Statistic, request: _Request) -> dict[str, float]:
+def _halfwidths_of_result(statistic: Statistic, request: _HalfwidthRequest) -> dict[str, float]:
     """Return the half-widths of a statistic without groups and parts."""
     result = request.result_of(statistic)
     halfwidths = halfwidths_of(result, request.confidence_level, request.ask)
@@ -131,7 +133,7 @@ def _halfwidths_of_result(statistic: Statistic, request: _Request) -> dict[str, 
     return halfwidths or {"": request.halfwidth_of_cell() * statistic.error_of.mean}
 
 
-def _halfwidths_of_report(statistic: Statistic, request: _Request) -> dict[str, float]:
+def _halfwidths_of_report(statistic: Statistic, request: _HalfwidthRequest) -> dict[str, float]:
     """Return the half-widths of a report's statistics, by their name and that of the number."""
     report = cast("Any", statistic)
     halfwidths_of_report = dict[str, float]()
@@ -146,7 +148,9 @@ def _halfwidths_of_report(statistic: Statistic, request: _Request) -> dict[str, 
     return halfwidths_of_report
 
 
-def _halfwidths_of_derived_part(report: Any, name: str, request: _Request) -> dict[str, float]:
+def _halfwidths_of_derived_part(
+    report: Any, name: str, request: _HalfwidthRequest
+) -> dict[str, float]:
     """Return the half-widths of a statistic that a report computes from another one's cells.
 
     Args:

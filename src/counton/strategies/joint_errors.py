@@ -25,7 +25,7 @@ from counton.strategies.strategy import (
 if TYPE_CHECKING:
     from counton.base.arrays import Floats, Integers
     from counton.base.distributions import NoiseDistribution
-    from counton.strategies.workloads import Part
+    from counton.strategies.workloads import WorkloadPart
 
 #: Longest horizon for which decayed sums of any strategy are compared.
 LONGEST_DECAYED_HORIZON = 512
@@ -93,7 +93,7 @@ def sum_noise_variance(
 
 
 def recent_variances(
-    strategy: StreamStrategy, distribution: NoiseDistribution, part: Part, steps: Steps
+    strategy: StreamStrategy, distribution: NoiseDistribution, part: WorkloadPart, steps: Steps
 ) -> Floats:
     """Return the noise variances of one number of a workload at ``steps``, in squared data units.
 
@@ -181,7 +181,7 @@ def recent_steps(strategy: StreamStrategy, last: int) -> Integers:
 def recent_variance(
     strategy: StreamStrategy,
     distribution: NoiseDistribution,
-    parts: Sequence[Part],
+    parts: Sequence[WorkloadPart],
     metric: Metric,
     last: int,
 ) -> float:

@@ -52,7 +52,7 @@ _POINTS = 2**18
 PRECISIONS = ((14, 16), (10, 8))
 
 
-class Part(NamedTuple):
+class WorkloadPart(NamedTuple):
     """One number that a workload releases after each step.
 
     Attributes:
@@ -73,7 +73,7 @@ class RecentWorkload(ABC):
 
     @property
     @abstractmethod
-    def parts(self) -> tuple[Part, ...]:
+    def parts(self) -> tuple[WorkloadPart, ...]:
         """The numbers after each step."""
 
     @property
@@ -147,8 +147,8 @@ class Rolling(RecentWorkload):
 
     @property
     @override
-    def parts(self) -> tuple[Part, ...]:
-        return (Part("", 1.0, self.width),)
+    def parts(self) -> tuple[WorkloadPart, ...]:
+        return (WorkloadPart("", 1.0, self.width),)
 
     @property
     @override
@@ -204,8 +204,8 @@ class Decayed(RecentWorkload):
 
     @property
     @override
-    def parts(self) -> tuple[Part, ...]:
-        return (Part("", 1.0, None, self.factor),)
+    def parts(self) -> tuple[WorkloadPart, ...]:
+        return (WorkloadPart("", 1.0, None, self.factor),)
 
     @property
     @override
@@ -267,9 +267,11 @@ class Stack(RecentWorkload):
 
     @property
     @override
-    def parts(self) -> tuple[Part, ...]:
-        parts = [Part(f"last {width}", share, width) for width, share in self.widths.items()]
-        return (*parts, *([Part("total", self.totals, None)] if self.totals else []))
+    def parts(self) -> tuple[WorkloadPart, ...]:
+        parts = [
+            WorkloadPart(f"last {width}", share, width) for width, share in self.widths.items()
+        ]
+        return (*parts, *([WorkloadPart("total", self.totals, None)] if self.totals else []))
 
     @property
     @override
@@ -342,6 +344,6 @@ def check_workload(workload: object) -> RecentWorkload:
     return workload
 
 
-def widest_sums(parts: Sequence[Part]) -> int:
+def widest_sums(parts: Sequence[WorkloadPart]) -> int:
     """Return the largest width of the parts; 0 if none has a width."""
     return max((part.width or 0 for part in parts), default=0)

@@ -26,7 +26,7 @@ from counton.run.counting.contribution_choice import (
     with_ranks,
     within_bound,
 )
-from counton.run.counting.contribution_slots import Slots, compare_slots
+from counton.run.counting.contribution_slots import ContributionSlots, compare_slots
 from counton.run.counting.late_rows import counting_step
 from counton.run.counting.missing_rows import KeptRows, MissingRows
 from counton.run.counting.remembered_rows import (
@@ -177,7 +177,7 @@ class _RecognisedRows(NamedTuple):
     """
 
     new: pl.DataFrame
-    slots: Slots
+    slots: ContributionSlots
     counted: int = 0
     repeated: int = 0
 
@@ -332,11 +332,11 @@ class RowChoice:
                 rows_with_new_ids = of_other_ids(rows_with_ids, remembered.ids["id"])
                 return _RecognisedRows(
                     new=first_of_each_id(rows_with_new_ids, self.groups),
-                    slots=Slots.all_kept(counted),
+                    slots=ContributionSlots.all_kept(counted),
                     repeated=open_rows.height - rows_with_new_ids.height,
                 )
             case FileRecognition():  # files that were counted are not read
-                return _RecognisedRows(open_rows, Slots.all_kept(counted))
+                return _RecognisedRows(open_rows, ContributionSlots.all_kept(counted))
             case SnapshotRecognition():
                 corrections = self.terms.max_corrections
                 slots = compare_slots(counted, open_rows, self.choosable, corrections)
@@ -371,13 +371,13 @@ class RowChoice:
             return int(new.select(is_news.sum()).item() - chosen.select(is_news.sum()).item())
         return new.height - chosen.height
 
-    def _slots_afterwards(self, slots: Slots, chosen: pl.DataFrame) -> pl.DataFrame:
+    def _slots_afterwards(self, slots: ContributionSlots, chosen: pl.DataFrame) -> pl.DataFrame:
         """Return all slots once the chosen rows fill them; none unless slots are replaced."""
         if not self.terms.max_corrections:
             return slots.kept.clear()
         return slots.filled(chosen.drop("code"))
 
-    def _numbers_by_window(self, slots: Slots, added: pl.DataFrame) -> pl.DataFrame:
+    def _numbers_by_window(self, slots: ContributionSlots, added: pl.DataFrame) -> pl.DataFrame:
         """Return how many rows of each window are kept, retracted and added."""
         numbers = pl.DataFrame(schema=dict.fromkeys(("window", *_NUMBERS), pl.Int64))
         if not self.terms.max_corrections:  # no row is retracted

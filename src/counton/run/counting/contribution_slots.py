@@ -22,7 +22,7 @@ _ROW_OF_SLOT = ("window", "group", "total")
 _PLACE_IN_UNIT = pl.int_range(pl.len()).over(UNIT_COLUMNS)
 
 
-class Slots(NamedTuple):
+class ContributionSlots(NamedTuple):
     """The slots of some units, compared with a snapshot.
 
     Attributes:
@@ -38,7 +38,7 @@ class Slots(NamedTuple):
     missing: int
 
     @classmethod
-    def all_kept(cls, slots: pl.DataFrame) -> Slots:
+    def all_kept(cls, slots: pl.DataFrame) -> ContributionSlots:
         """Return slots beside new rows, which say nothing of them."""
         return cls(slots, slots.clear(), slots.clear(), missing=0)
 
@@ -65,7 +65,7 @@ class Slots(NamedTuple):
 
 def compare_slots(
     slots: pl.DataFrame, snapshot: pl.DataFrame, covered: range, max_corrections: int
-) -> Slots:
+) -> ContributionSlots:
     """Compare slots with the rows of a snapshot in covered windows.
 
     Args:
@@ -75,13 +75,13 @@ def compare_slots(
         max_corrections: how often a slot may be replaced.
     """
     if not slots.height:
-        return Slots.all_kept(slots)
+        return ContributionSlots.all_kept(slots)
     compared = _mark_missing(slots, snapshot, covered)
     is_free = pl.col("window") == 0
     is_retracted = pl.col("is_missing") & (pl.col("replaced") < max_corrections)
     retracted = compared.filter(is_retracted).select(slots.columns)
     freed = retracted.with_columns(pl.col("replaced") + 1, pl.col(_ROW_OF_SLOT) * 0)
-    return Slots(
+    return ContributionSlots(
         kept=compared.filter(~is_retracted & ~is_free).select(slots.columns),
         free=pl.concat([compared.filter(is_free).select(slots.columns), freed]),
         retracted=retracted,

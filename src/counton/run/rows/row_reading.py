@@ -18,7 +18,7 @@ from counton.run.rows.row_buffer import RowBuffer
 from counton.run.rows.row_numbers import RowNumbers
 from counton.run.rows.window_sums import WindowSums, columns_of
 from counton.run.spec.stream_spec import StreamSpec
-from counton.run.spec.terms import Declared, RunOptions
+from counton.run.spec.terms import DeclaredGroups, RunOptions
 from counton.run.windows.due_windows import RowTimes
 from counton.windowing.groups import GroupNames
 from counton.windowing.windows import NO_MOMENT, microseconds
@@ -40,7 +40,7 @@ def row_mapping(spec: StreamSpec, options: RunOptions) -> RowMapping:
         row_rule=statistic if adds_values else None,  # else rows are only counted
         ambiguous=terms.ambiguous,
         time_format=terms.time_format,
-        declared=groups.names if isinstance(groups, Declared) else (),
+        declared=groups.names if isinstance(groups, DeclaredGroups) else (),
         other=groups.other,
         policies=options.policies,
     )
@@ -110,11 +110,11 @@ def _row_numbers(
 ) -> RowNumbers:
     groups = spec.terms.groups
     has_other_rows = False
-    if isinstance(groups, Declared) and groups.other is not None:
+    if isinstance(groups, DeclaredGroups) and groups.other is not None:
         group_index = counted.cells["cell"] // spec.terms.group_statistic.n_accumulators
         has_other_rows = bool((group_index == len(groups.declared)).any())
     unlisted = UnlistedRows(0, 0, [])
-    if isinstance(groups, Declared) and (counted.unlisted or has_other_rows):
+    if isinstance(groups, DeclaredGroups) and (counted.unlisted or has_other_rows):
         unlisted = count_unlisted_rows(rows, mapping)
     return RowNumbers(
         read=counted.rows,

@@ -26,7 +26,7 @@ from counton.job.common_options import Job
 from counton.job.incompatible import refuse_source
 from counton.run.rows.window_sums import columns_of
 from counton.run.spec.stream_spec import StreamSpec
-from counton.run.spec.terms import Declared, RunOptions
+from counton.run.spec.terms import DeclaredGroups, RunOptions
 from counton.run.windows.covered_windows import covered_windows
 from counton.run.windows.due_windows import EndedWindows, ReleaseClock, RowTimes
 
@@ -266,7 +266,7 @@ def check_rows(source: Source, spec: StreamSpec, *, is_new_stream: bool) -> None
     """
     groups = spec.terms.groups
     are_joined = groups.column is not None and groups.column in source.parts[0].together
-    if is_new_stream and are_joined and isinstance(groups, Declared):
+    if is_new_stream and are_joined and isinstance(groups, DeclaredGroups):
         refuse_groups_of_fewer_columns(groups.declared, groups.column)
     columns = columns_of(spec).names
     input_part = source.parts[0]

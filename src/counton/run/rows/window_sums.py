@@ -15,7 +15,7 @@ from counton.base.private import Private, reveal
 from counton.io.row_assignment import Columns
 from counton.run.rows.row_numbers import RowNumbers, WithoutRows
 from counton.run.spec.stream_spec import StreamSpec
-from counton.run.spec.terms import Declared, RunOptions
+from counton.run.spec.terms import DeclaredGroups, RunOptions
 from counton.run.windows.covered_windows import empty_stretches
 from counton.run.windows.due_windows import RowTimes
 from counton.windowing.lazy_polars import polars as pl
@@ -99,7 +99,7 @@ def find_without_rows(
 def _groups_without_rows(sums: WindowSums, spec: StreamSpec) -> tuple[str, ...]:
     """Return listed groups of counts without a row, except for the group of all others."""
     groups = spec.terms.groups
-    if spec.job.value_of("count_column") is None or not isinstance(groups, Declared):
+    if spec.job.value_of("count_column") is None or not isinstance(groups, DeclaredGroups):
         return ()
     if isinstance(sums.sums, KeptColumns):
         cells_with_rows = sums.sums.cell[sums.sums.rows > 0]
@@ -129,7 +129,7 @@ def _cells_without_counts(
     n_left_out = sums.numbers.missing + sums.numbers.quarantined
     if spec.job.value_of("count_column") is None or not n_left_out or not windows:
         return ()
-    names = groups.declared if isinstance(groups, Declared) else None
+    names = groups.declared if isinstance(groups, DeclaredGroups) else None
     n_groups = 1 if names is None else len(names)
     if len(windows) * n_groups > _MOST_COMPARED_CELLS:
         return ()

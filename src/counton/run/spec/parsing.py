@@ -48,12 +48,12 @@ from counton.run.spec.terms import (
     MAX_EMPTY_WINDOWS,
     MAX_EMPTY_WINDOWS_OF_LOOKBACK,
     CountedEvent,
-    Declared,
-    Discovered,
+    DeclaredGroups,
+    DiscoveredGroups,
     DistinctUser,
     Endless,
     Event,
-    Expiring,
+    ExpiringWindows,
     FileRecognition,
     FixedHorizon,
     Groups,
@@ -318,7 +318,7 @@ def _parse_windowing(job: Job) -> Windowing:
         return Endless(**calendar, expected_windows=job.expected_windows)
     if job.expiring:
         strategy = _expiring_strategy(job)
-        return Expiring(**calendar, n_windows=job.windows, strategy=strategy)
+        return ExpiringWindows(**calendar, n_windows=job.windows, strategy=strategy)
     if job.allowed_lateness is not None:
         lateness = str(job.allowed_lateness)
         n_windows = job.windows or usual_revised_windows(start, every, timezone)
@@ -333,9 +333,9 @@ def _parse_groups(job: Job) -> Groups:
         return Ungrouped()
     column = ",".join(by)
     if job.value_of("unlisted_groups") == "discover":
-        return Discovered(column)
+        return DiscoveredGroups(column)
     declared = cast("GroupNames", job.value_of("groups"))
-    return Declared(column, declared, job.value_of("other_group"))
+    return DeclaredGroups(column, declared, job.value_of("other_group"))
 
 
 def _parse_privacy_unit(job: Job, group_statistic: AccumulatorStatistic) -> PrivacyUnit:

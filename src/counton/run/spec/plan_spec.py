@@ -30,10 +30,10 @@ from counton.run.spec.planned_accuracy import reached_halfwidths
 from counton.run.spec.statistic_parsing import fit_targets, parse_statistic
 from counton.run.spec.stream_spec import StreamSpec, stream_options
 from counton.run.spec.terms import (
-    Discovered,
+    DiscoveredGroups,
     DistinctUser,
     Endless,
-    Expiring,
+    ExpiringWindows,
     Revised,
     SingleTable,
     StreamTerms,
@@ -141,7 +141,7 @@ def _plan_in_normal_form(normal_job: Job) -> StreamSpec:
     terms = parse_terms(normal_job)
     job_of_stream = stream_options(normal_job)
     statistic = terms.statistic_of_groups()
-    if isinstance(terms.groups, Discovered):
+    if isinstance(terms.groups, DiscoveredGroups):
         return _with_discovery(job_of_stream, terms, statistic)
     spec = _with_strategy(job_of_stream, terms, statistic)
     if isinstance(terms.loss, ApproxDP):
@@ -173,7 +173,7 @@ def _with_strategy(
     contribution = _contribution(terms, statistic)
     shape = shape_of(statistic, terms.groups.number)
     strategy = choose_strategy(terms, contribution, shape)
-    if isinstance(terms.windowing, Expiring):  # other strategies are chosen by their noise
+    if isinstance(terms.windowing, ExpiringWindows):  # other strategies are chosen by their noise
         distribution_for(strategy, terms.loss, contribution, shape)  # refused if it is not proven
     return StreamSpec(job_of_stream, statistic, contribution, strategy)
 
@@ -275,7 +275,7 @@ def choose_strategy(
         InvalidInputError: no strategy of the stated kind serves the stream.
     """
     windowing = terms.windowing
-    if isinstance(windowing, Expiring):
+    if isinstance(windowing, ExpiringWindows):
         return windowing.strategy
     if isinstance(windowing, Revised):
         # The versions of a revised window are running totals, whose noise no other window shares.
@@ -297,7 +297,7 @@ def _best_strategy(
     if isinstance(terms.strategy, StreamStrategy):
         return _own_strategy(terms, release, contribution, shape)
     name = terms.strategy
-    sums_of_draws = isinstance(terms.groups, Discovered)  # thresholds follow from such noise
+    sums_of_draws = isinstance(terms.groups, DiscoveredGroups)  # thresholds follow from such noise
     if isinstance(windowing, Endless):
         release = "totals"  # the number of a window is the difference of two
     horizon = windowing.horizon

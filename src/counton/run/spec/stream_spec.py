@@ -40,7 +40,7 @@ from counton.results.window_notes import WindowNote
 from counton.run.spec.parsing import parse_terms
 from counton.run.spec.statistic_parsing import parse_display
 from counton.run.spec.terms import (
-    Discovered,
+    DiscoveredGroups,
     Revised,
     SingleTable,
     SnapshotRecognition,
@@ -364,7 +364,7 @@ class StreamSpec:
     @property
     def discovers_groups(self) -> bool:
         """Whether groups are found in the rows."""
-        return isinstance(self.terms.groups, Discovered)
+        return isinstance(self.terms.groups, DiscoveredGroups)
 
     @property
     def takes_whole_windows(self) -> bool:

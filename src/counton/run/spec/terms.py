@@ -201,7 +201,7 @@ class Revised(_TimeWindows):
 
 
 @dataclass(frozen=True)
-class Expiring(_TimeWindows):
+class ExpiringWindows(_TimeWindows):
     """Windows that are each released once, under a guarantee that weakens as rows age.
 
     Attributes:
@@ -230,7 +230,7 @@ class SingleTable:
     windows = SingleTableWindow()
 
 
-Windowing = FixedHorizon | Endless | Expiring | Revised | SingleTable
+Windowing = FixedHorizon | Endless | ExpiringWindows | Revised | SingleTable
 
 
 # ---------------------------------------------------------------------------------------- groups
@@ -246,7 +246,7 @@ class Ungrouped:
 
 
 @dataclass(frozen=True)
-class Declared:
+class DeclaredGroups:
     """Groups with public names, and perhaps one more that counts the rows of all others."""
 
     column: str
@@ -265,7 +265,7 @@ class Declared:
 
 
 @dataclass(frozen=True)
-class Discovered:
+class DiscoveredGroups:
     """Groups that nobody declared, each shown once it is large enough."""
 
     column: str
@@ -275,7 +275,7 @@ class Discovered:
     number = None
 
 
-Groups = Ungrouped | Declared | Discovered
+Groups = Ungrouped | DeclaredGroups | DiscoveredGroups
 
 
 # ---------------------------------------------------------------------------------- privacy unit
@@ -610,7 +610,7 @@ class StreamTerms:
     @cached_property
     def group_statistic(self) -> AccumulatorStatistic:
         """The core's statistic of the rows of one group, whose exact sums are kept."""
-        if isinstance(self.groups, Discovered):
+        if isinstance(self.groups, DiscoveredGroups):
             return self.statistic.of_discovered_groups()
         return self.statistic.of_group
 
@@ -619,9 +619,9 @@ class StreamTerms:
         match self.groups:
             case Ungrouped():
                 return self.statistic.of_group
-            case Declared():
+            case DeclaredGroups():
                 return self.statistic.of_groups(self.groups.names)
-            case Discovered():
+            case DiscoveredGroups():
                 return self.group_statistic
 
 

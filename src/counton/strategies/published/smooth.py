@@ -314,7 +314,7 @@ class SmoothBinary(StreamStrategy):
         stop = check_window(self, steps).stop
         ranks = range(steps.start, max(stop, steps.start))
         ranks_type = np.int32 if stop < 2**31 else np.int64  # narrow ones stay in the cache
-        prefixes = Prefixes.of_all(ranks, self.zeros, ranks_type)
+        prefixes = LeafPrefixes.of_all(ranks, self.zeros, ranks_type)
         sums = np.zeros((len(prefixes.begins), *field.shape), np.int64)
         if (
             len(ranks) < _FEWEST_JOINT_RELEASES
@@ -401,10 +401,10 @@ class SmoothBinary(StreamStrategy):
         self,
         field: NodeNoise,
         rank: int,
-        prefixes: Prefixes,
+        prefixes: LeafPrefixes,
         sums: NDArray[np.int64],
         bits: range,
-    ) -> tuple[Prefixes, NDArray[np.int64]]:
+    ) -> tuple[LeafPrefixes, NDArray[np.int64]]:
         """Return prefixes of leaves with more bits, and the noise of their nodes.
 
         Args:
@@ -483,7 +483,7 @@ def _trees_below() -> tuple[_TreeBelow, ...]:
     """
     trees = []
     for number in range(_LOW_BITS + 1):
-        prefixes = Prefixes.of_all(range(math.comb(_LOW_BITS, number)), number)
+        prefixes = LeafPrefixes.of_all(range(math.comb(_LOW_BITS, number)), number)
         places = np.zeros(1, np.int64)  # of the prefixes in increasing order
         levels = []
         for bit in reversed(range(_LOW_BITS)):
@@ -499,7 +499,7 @@ def _trees_below() -> tuple[_TreeBelow, ...]:
     return tuple(trees)
 
 
-class Prefixes(NamedTuple):
+class LeafPrefixes(NamedTuple):
     """The different highest bits of consecutive leaves, in increasing order.
 
     Attributes:
@@ -513,18 +513,18 @@ class Prefixes(NamedTuple):
     zeros: NDArray[np.integer[Any]]
 
     @classmethod
-    def of_all(cls, ranks: range, zeros: int, dtype: DTypeLike = np.int64) -> Prefixes:
+    def of_all(cls, ranks: range, zeros: int, dtype: DTypeLike = np.int64) -> LeafPrefixes:
         """Return the empty prefix of leaves with these ranks; none if there are no leaves.
 
-        >>> Prefixes.of_all(range(3, 7), zeros=2)
-        Prefixes(begins=array([3]), ends=array([7]), zeros=array([2]))
+        >>> LeafPrefixes.of_all(range(3, 7), zeros=2)
+        LeafPrefixes(begins=array([3]), ends=array([7]), zeros=array([2]))
         """
         number = min(len(ranks), 1)
         return cls(*(np.full(number, value, dtype) for value in (ranks.start, ranks.stop, zeros)))
 
     def split(
         self, ways: NDArray[np.integer[Any]]
-    ) -> tuple[Prefixes, NDArray[np.int64] | None, NDArray[np.bool_]]:
+    ) -> tuple[LeafPrefixes, NDArray[np.int64] | None, NDArray[np.bool_]]:
         """Return the prefixes with one bit more.
 
         Args:
@@ -534,7 +534,7 @@ class Prefixes(NamedTuple):
             The longer prefixes; the place of the shorter prefix of each, None if these are as many;
             and whether each ends in 1.
 
-        >>> Prefixes.of_all(range(3, 7), zeros=2).split(np.array([0, 1, 4]))[1:]
+        >>> LeafPrefixes.of_all(range(3, 7), zeros=2).split(np.array([0, 1, 4]))[1:]
         (array([0, 0]), array([False,  True]))
         """
         with_zero = ways[self.zeros]
@@ -559,11 +559,11 @@ class Prefixes(NamedTuple):
         # After a zero, leaves end where those after a one begin.
         begins = np.maximum(begins - ones * with_zero, 0)
         ends = np.where(ones, ends - with_zero, np.minimum(ends, with_zero))
-        return Prefixes(begins, ends, zeros - ~ones), parents, ones
+        return LeafPrefixes(begins, ends, zeros - ~ones), parents, ones
 
-    def only(self, places: slice) -> Prefixes:
+    def only(self, places: slice) -> LeafPrefixes:
         """Return some of the prefixes."""
-        return Prefixes(self.begins[places], self.ends[places], self.zeros[places])
+        return LeafPrefixes(self.begins[places], self.ends[places], self.zeros[places])
 
     def leaves_before(self, place: int) -> int:
         """Return the number of leaves of the prefixes before one of them."""
