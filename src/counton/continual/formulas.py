@@ -875,8 +875,8 @@ class _Noise:
     def half(self, weights: Floats, confidence_level: float, *, full: bool = False) -> float:
         """Return the half-width of a weighted sum's interval in data units, as in
         `_JointNoise.half`."""
-        # The larger of two quantiles: that of a normal distribution, and that of equal nodes which
-        # together have the variance, each with the largest weight of any node.
+        # This is the larger of two quantiles: that of a normal distribution, and that of equal
+        # nodes which together have the variance, each with the largest weight of any node.
         if not weights.any():
             return 0.0
         end_weights = self._at_ends(weights)

@@ -533,7 +533,7 @@ def _smooth_distribution(
     product = np.sinc(angles * (jitter / 16 / math.pi)) ** 8
     for weight, count in weights:
         product *= np.exp(log_transform({distribution: count}, angles * weight))
-    # P(|N + V| <= c) by integrating the series of its density term by term.
+    # P(|N + V| <= c) follows if the series of its density is integrated term by term.
     product[1:] /= angles[1:]
     sines = -np.fft.irfft(1j * np.append(0.0, product[1:]), 2**bits)[: 2 ** (bits - 1)]
     widths = np.arange(len(sines), dtype=np.float64) * (jitter / (2 * _MOST_FREQUENCIES))
@@ -552,8 +552,8 @@ def smooth_halfwidth(
     >>> round(float(smooth_halfwidth(1.0, DiscreteGaussian(Fraction(10**6)))), 3)
     1.96
     """
-    # The largest of several quantiles: of a normal distribution and, with Laplace noise, of the
-    # distribution of each term and of sums of a few terms, which exceed both around a level of
+    # This is the largest of several quantiles: of a normal distribution and, with Laplace noise, of
+    # the distribution of each term and of sums of a few terms, which exceed both around a level of
     # 0.907. Half of the largest weight of a single draw, std / distribution.std, is added: draws
     # are whole numbers, so sums of few draws jump while those distributions are smooth. If noise is
     # narrow, a whole one is added to the quantile of one term as well.

@@ -127,7 +127,7 @@ class StepRelease(PublicNumbers):
     step: int
     value: Any
     std: float
-    # The design, never the counter: published numbers must not lead to exact sums.
+    # It holds the design, never the counter: published numbers must not lead to exact sums.
     _design: Design = field(repr=False)
     between: tuple[StepRelease, StepRelease] | None = field(default=None, repr=False)
 

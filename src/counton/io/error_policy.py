@@ -146,7 +146,7 @@ def set_aside(file: Path, columns: Iterable[str], rows: Iterable[Sequence[object
             writer.writerows(rows)
 
     try:
-        # A new file: a reader or a link of the old one sees none of these rows.
+        # The file is new, so a reader or a link of the old one sees none of these rows.
         replace_file(file, write, 0o600)
     except OSError as error:
         raise _not_written(file, error.strerror) from error

@@ -212,7 +212,7 @@ class EventFile(InputPart):
                 if most is not None and (most := most - rows.height) <= 0:
                     return
 
-        # Texts only: the meaning of a row must not be guessed from other rows.
+        # All columns are texts: the meaning of a row must not be guessed from other rows.
         return register_io_source(read, schema=dict.fromkeys(selected, pl.String))
 
     def _pieces(self, columns: Sequence[str]) -> Iterator[Piece]:

@@ -444,7 +444,7 @@ class FetchedColumns(EventFrame):
         names = self.columns() if columns is None else columns
         present = set(self._held.columns)
         if not present.issuperset(names):
-            # All at once: a second reading may find the rows in another order.
+            # All columns are read at once: a second reading may find the rows in another order.
             fetched = [name for name in self._held.columns if not name.startswith(_KINDS)]
             self._held = self._fetch(list(dict.fromkeys((*fetched, *names))))
         return self._held.lazy().select(names)

@@ -105,7 +105,7 @@ def moments(
             "convert the column to whole numbers (a single missing value may have changed its type)"
         )
     if isinstance(dtype, pl.Datetime) or dtype == pl.Date:
-        # In integers: polars ends the process when it computes with a time that has no date.
+        # Times become integers: polars ends the process if it computes with a time without a date.
         if isinstance(dtype, pl.Datetime) and dtype.time_zone is not None:
             return physical_us(column, dtype, UNREADABLE_TIME).fill_null(NO_TIME)
         local = physical_us(column, dtype)
@@ -127,7 +127,7 @@ def moments(
         sample = texts.gather_every(len(texts) // _SAMPLED_TEXTS + 1)
         if len(texts) < _SAMPLED_TEXTS or 4 * sample.n_unique() > len(sample):
             return _from_text(texts, timezone, ambiguous, time_format)
-        # As in a table of days: each text is read once.
+        # Most texts are repeated, as in a table of days, so each is read once.
         distinct = texts.unique()
         us = _from_text(distinct, timezone, ambiguous, time_format).alias("us")
         times = pl.DataFrame({"text": distinct, "us": us})

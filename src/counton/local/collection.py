@@ -44,7 +44,7 @@ class LocalCollection:
             SumOverflowError: the sum, or the message, would leave the exact range.
         """
         vector = self.protocol.measurement(message)
-        # Of magnitudes up to 2^62 each: -2^63 is the only one that wraps.
+        # Both magnitudes are at most 2^62, so -2^63 is the only sum that wraps.
         total = self.sum + vector
         if max(int(total.max()), -int(total.min())) > LARGEST_SUM:
             raise SumOverflowError(

@@ -139,7 +139,7 @@ class LocalMedian(LocalProtocol[NDArray[np.int64]]):
                 f"a message has shape {vector.shape} and type {vector.dtype}. It must be "
                 f"{self.cells} integers, as randomise made it"
             )
-        # Before the cast, which wraps; as Python's integers, of which none overflows.
+        # This is checked before the cast, which wraps, with Python's integers, which do not.
         largest = max(int(vector.max()), -int(vector.min()))
         if largest > LARGEST_SUM:
             raise SumOverflowError(

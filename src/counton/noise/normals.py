@@ -142,7 +142,7 @@ class NormalField:
             columns = (rare + tile.first_column).astype(np.uint64)
             rows = np.full(len(rare), index, np.uint64)
             more = self._source.refine(address, rows, columns, LAST_LANE)
-            # 32 more bits as a fraction between 0 and 1, never 0
+            # The 32 further bits are a fraction between 0 and 1, which is never 0.
             fraction = ((more[:, 0] >> np.uint64(32)).astype(np.float64) + 0.5) * 2.0**-32
             uniform[rare] = words[rare].astype(np.float64) + fraction
         _box_muller(uniform, words[pairs:].view(np.int32), space[:pairs], space[pairs:])
@@ -172,7 +172,7 @@ def _box_muller(uniform: Singles, angle: NDArray[np.int32], low: Singles, high: 
     np.multiply(b, uniform, out=b)
     np.add(b, c, out=b)
     radius = np.sqrt(b, out=uniform)
-    # 31 bits as a within [-1, 1), the highest bit as the sign of the cosine
+    # The lower 31 bits give a within [-1, 1), and the highest bit the sign of the cosine.
     sign = b.view(np.int32)
     np.bitwise_and(angle, np.int32(-(2**31)), out=sign)
     shifted = c.view(np.int32)

@@ -75,8 +75,8 @@ _MOST_LEVELS = 66  # enough for windows of LARGEST_AGE positions
 #: Functions of a label, as numbers or coefficients: shape (numbers, positions of the item).
 Costs = NDArray[np.float64]
 
-#: If more positions than this remain, costs are rounded up to a grid. Its step is _GRID times the
-#: largest known cost, times the least power of 4 that leaves at most _MOST_POSITIONS.
+#: If more positions than this remain, costs are rounded up to a grid. Its step is `_COST_GRID`
+#: times the largest known cost, times the least power of 4 that leaves at most _MOST_POSITIONS.
 _MOST_EXACT_POSITIONS = 2**12
 _COST_GRID = 2.0**-17
 _MOST_POSITIONS = 2**15
@@ -669,7 +669,7 @@ class _LabelGrid(NamedTuple):
 
 
 def _label_grid(model: CostModel, level: int) -> _LabelGrid:
-    # One column for each label of the parent, so that all of them climb together.
+    # Each label of the parent has a column, so that all of them climb together.
     parent = np.hstack([model.conditional_costs(level + 1, label) for label in model.labels])
     return _LabelGrid(
         level=level,

@@ -497,7 +497,7 @@ def _taken_by_another(drain: InboxDrain) -> ConcurrentWriterError:
 
 
 def _waiting_row(stream: int, batch: Batch) -> dict[str, object]:
-    # Of contents, id and arrival: rows resent after a deletion count anew.
+    # The digest is of contents, id and arrival, so rows resent after a deletion count anew.
     entry = batch.arrived.to_bytes(8, "big", signed=True) + len(batch.id).to_bytes(4, "big")
     row = {
         "stream_id": stream,

@@ -496,7 +496,7 @@ def _stacked(observed: Mapping[int, ArrayLike]) -> list[WindowTotals]:
         steps.append(int(step))
         arrays.append(array)
     return [
-        # No copy of a single window's totals.
+        # The totals of a single window are not copied.
         WindowTotals(
             np.array(steps, np.int64),
             arrays[0][None] if len(arrays) == 1 else np.array(arrays, np.int64),

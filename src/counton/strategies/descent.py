@@ -61,7 +61,7 @@ def matrix_on_grid(matrix: Floats) -> tuple[Integers, int]:
     fraction, power = math.frexp(float(np.abs(matrix).max(initial=0.0)))
     bits = MATRIX_DIGITS - (power - 1 if fraction == 0.5 else power)
     entries = np.rint(np.ldexp(matrix, bits)).astype(np.int64)
-    # rounding reached the power of two
+    # Rounding may have reached the power of two.
     if np.abs(entries).max(initial=0) == 2 ** (MATRIX_DIGITS - 1):
         entries = 2 * entries
         bits = bits + 1

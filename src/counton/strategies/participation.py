@@ -673,7 +673,8 @@ def _bounds(strategy: _StepNodes, norm: Norm, schedule: Schedule) -> Iterator[in
     if strategy.structure.overlaps is not None:
         overlaps = strategy.structure.overlaps(schedule)
     elif not divided and horizon <= _LONGEST_WRITTEN_HORIZON:
-        # For j = 1 .. k - 1: the largest inner product of columns at least j times ``apart`` apart.
+        # ``largest`` has, for each lag, the largest inner product of two columns at this distance;
+        # ``beyond``, at this distance or further apart.
         _, products = _products(strategy)
         largest = [np.diagonal(products, lag).max() for lag in range(horizon)]
         beyond = np.maximum.accumulate(np.array(largest, products.dtype)[::-1])[::-1]
@@ -1060,7 +1061,7 @@ def _windows(node: Integers, k: int, norm: Norm) -> Integers:
     change = np.ones(total.shape, bool)
     change[:, 1:-1] = node[:, 1:] != node[:, :-1]
     begins = np.maximum.accumulate(np.where(change[:, :-1], offsets, 0), axis=1)
-    # 1 + 3 + 5 + .. is a square: the sum over all places of a run up to one place.
+    # The sum over all places of a run up to one place is 1 + 3 + 5 + .., a square.
     np.cumsum((2 * (offsets - begins) + 1) * held, axis=1, out=total[:, 1:])
     ends = np.where(change[:, 1:], offsets + 1, width)
     first_end = np.minimum(np.minimum.accumulate(ends[:, ::-1], axis=1)[:, ::-1], stop)

@@ -305,7 +305,7 @@ class Stack(RecentWorkload):
         cepstrum = (np.fft.ifft(np.log(squares) / 4) * turned.conj()).real
         cepstrum[1 : _POINTS // 2] *= 2
         cepstrum[_POINTS // 2 :] = 0
-        # Back: the values on the points, and from these the coefficients.
+        # The exponential gives the values on the points, and from these come the coefficients.
         values = np.exp(np.fft.fft(cepstrum * turned))
         series = (np.fft.ifft(values) * turned.conj()).real[:count]
         series /= series[0]

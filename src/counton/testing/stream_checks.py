@@ -259,7 +259,7 @@ def _check_fractional_factorisation(
         for node, weight in column.items():
             entering.setdefault(node, []).append((item, weight))
     for step, row in rows_by_step(strategy, count).items():
-        # Over a common denominator: sums of integers instead of sums of fractions.
+        # A common denominator turns sums of fractions into sums of integers.
         scale = math.lcm(*(weight.denominator for weight in row.values()))
         entries = [0] * (count + 1)
         for node, read in row.items():
@@ -382,7 +382,7 @@ def check_endless_sensitivity(strategy: StreamStrategy, steps: int | None = None
     count = count_steps(strategy, steps)
     columns = columns_in_order(strategy, count)
     levels = {level for column in columns for level, _ in column}
-    # Each step alone (counted from 0), and two or three together.
+    # The sets have each step alone (counted from 0), and two or three together.
     ends = sorted({0, 1, count // 2, count - 1} & set(range(count)))
     sets: list[tuple[int, ...]] = [(item,) for item in range(count)]
     sets += [*itertools.combinations(ends, 2), *[(0, 1, 2)] * (count > 2)]

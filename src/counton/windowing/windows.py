@@ -150,7 +150,7 @@ def _first_moment(time: datetime, zone: ZoneInfo) -> datetime:
     first = time.replace(tzinfo=UTC) - before
     if before >= after:  # the time comes once, or twice
         return first
-    # Skipped. Clocks jump between these two moments; bisect, to the microsecond.
+    # The time is skipped: clocks jump between these two moments. Bisect, to the microsecond.
     low = time.replace(tzinfo=UTC) - after
     high = first
     while high - low > _MICROSECOND:

@@ -303,7 +303,7 @@ def _read_beginning(source: Source, most_unreadable: int) -> _Beginning:
         frames.append(rows)
         if n_not_utf8:
             not_utf8.append((input_part.name, n_not_utf8))
-    # In one chunk: polars nests a call of Python for each chunk, up to a recursion error.
+    # One chunk is needed: polars nests a call of Python for each, up to a recursion error.
     sample = pl.concat(frames, how="diagonal_relaxed").rechunk()
     return _Beginning(sample, is_whole, has_csv, tuple(not_utf8))
 

@@ -303,7 +303,7 @@ def _best_strategy(
     horizon = windowing.horizon
     further_strategies: list[StreamStrategy] = []
     if terms.series == "period-to-date" and horizon is not None and name == "auto":
-        # Each step alone: the best strategy for short periods.
+        # For short periods, noise for each step alone is best.
         further_strategies = [KAry(horizon, horizon + 1, subtraction=False)]
     request = RankingRequest(
         horizon=horizon,

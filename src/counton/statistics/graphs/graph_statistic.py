@@ -29,7 +29,8 @@ Beyond = Literal["refuse", "drop"]
 
 #: Largest bound on the number of edges of a node.
 LARGEST_DEGREE = 2**20
-#: New events are counted as arrays if there are at least _MANY and at least 1 / _PART of all edges.
+#: New events are counted as arrays if there are at least this many, and at least one for every
+#: `_EDGES_PER_ARRAY_EVENT` edges.
 _FEWEST_ARRAY_EVENTS = 1024
 _EDGES_PER_ARRAY_EVENT = 8
 #: Mask of the second node in the key of an edge.

@@ -375,7 +375,7 @@ def exact_product(left: Integers, right: NDArray[Any]) -> NDArray[Any]:
     product = np.zeros((left.shape[0], right.shape[1]), np.int64)
     for left_place, left_digit in _digits(left, left_bits):
         for right_place, right_digit in _digits(right, right_bits):
-            # bits shifted out at the top cancel: arithmetic is modulo 2^64
+            # Bits that are shifted out at the top cancel, because arithmetic is modulo 2^64.
             product += (left_digit @ right_digit).astype(np.int64) << (left_place + right_place)
     return product
 

@@ -407,7 +407,7 @@ def _level(cells: int, knots: Integers, amplitudes: Integers, first: int) -> _Le
     starts[0] = 0
     lengths = np.minimum(knots[1:], cells) - starts
     interval = np.repeat(np.arange(len(starts)), lengths)
-    # distance of the middle of each cell from the knot to its left, in half cells
+    # It is the distance of each cell's middle from the knot to its left, in half cells.
     risen = 2 * (np.arange(cells) - knots[interval]) + 1
     np.maximum(risen, 0, out=risen)  # the first hat is constant up to its knot
     width = 2 * np.diff(knots)[interval]
@@ -724,7 +724,7 @@ class _HatEquations(NormalEquations):
         cell = np.minimum(first.astype(np.int64), self._cells - 1)
         within = last <= cell + 1
         variances[within] = (last - first)[within] ** 2 * singles[cell[within]]
-        # From cell 0 on: if the end lies inside a cell, only the part of the cell before it counts.
+        # These begin at cell 0. If the end lies inside a cell, only the part before it counts.
         prefix = ~within & (first == 0)
         end = np.minimum(last[prefix].astype(np.int64), self._cells - 1)
         share = last[prefix] - end
@@ -782,7 +782,8 @@ class _HatEquations(NormalEquations):
         low = first.astype(np.int64)
         high = np.minimum(last.astype(np.int64), self._cells - 1)
         inverse = self._alone
-        # Squares of the weights over D: of whole cells, and of the parts that the ends cut off.
+        # Squares of the weights over D are summed: of whole cells, and of the parts that the ends
+        # cut off.
         whole = self._plain[high] - self._plain[low]
         cut = first - low
         more = last - high

@@ -28,7 +28,8 @@ _DIGIT_BITS = 30
 #: Numbers in int64 stay below this many bits.
 _INTEGER_BITS = 62
 #: Residuals are known modulo 2^64 and, if that is not enough, also modulo this prime. They must
-#: have at most _ALONE bits, or _TOGETHER bits with the prime, to be determined.
+#: have at most `_RESIDUAL_BITS` bits, or `_RESIDUAL_BITS_WITH_PRIME` with the prime, to be
+#: determined.
 _PRIME = 2**31 - 1
 _RESIDUAL_BITS = 62
 _RESIDUAL_BITS_WITH_PRIME = 92
@@ -109,7 +110,8 @@ class IntegerEquations:
         """
         least = max(bits, 0) + 2
         error = self._rounding * (largest + self._largest * solved) * 2.0**least
-        # The residual after the solver, within float64's error, and after rounding u.
+        # So many bits hold the residual after the solver, within float64's error, and that after u
+        # is rounded.
         needed_bits = _RESERVE * (2 * error + self._largest)
         small = max(solved, sums) <= 2.0 ** (_INTEGER_BITS - 3 - least)
         return (

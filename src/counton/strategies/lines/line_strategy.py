@@ -88,7 +88,7 @@ class LineStrategy(TableStrategy):
         Args:
             norm: 1 for the 1-norm, 2 for the squared 2-norm.
         """
-        # By the triangle inequality and `least_inner`.
+        # The triangle inequality and `least_inner` give this bound.
         return 2 * (self.largest_column(norm) - (self.least_inner if norm == 2 else 0))
 
     @abstractmethod

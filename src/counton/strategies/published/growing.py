@@ -203,11 +203,11 @@ class GrowingCascade(StreamStrategy):
             since: steps from 0 on, broadcast with ``steps``, after which each sum begins. Default:
                 the variance of the releases themselves.
         """
-        # Nearly that of a tree: G = C^T C is H + e e^T. Here e is the first step's unit vector, and
-        # H^-1 is the covariance of a tree whose complete nodes have variance v = 1 / (3 w^2): a
-        # total, halved at each node plus or minus half an independent draw of variance 3 v. A sum
-        # has a part in the draws of the nodes that an end of the window cuts. (Sherman and
-        # Morrison's formula handles e.)
+        # The variance is nearly that of a tree: G = C^T C is H + e e^T. Here e is the first step's
+        # unit vector, and H^-1 is the covariance of a tree whose complete nodes have variance v = 1
+        # / (3 w^2): a total, halved at each node plus or minus half an independent draw of variance
+        # 3 v. A sum has a part in the draws of the nodes that an end of the window cuts. (Sherman
+        # and Morrison's formula handles e.)
         first, last = window_ends(self, steps, since)
         total = ((last - first) / float(self.horizon)) ** 2
         for height in range(1, self.doublings + 1):
@@ -225,7 +225,7 @@ class GrowingCascade(StreamStrategy):
 
     def _window_rounding(self, first: Integers, last: Integers) -> NDArray[np.float64]:
         """Return the most by which rounding moves a window, in units of 2^-fraction_bits."""
-        # One unit for each node that composes the window, at most two per height.
+        # Each node that composes the window adds one unit; there are at most two per height.
         heights = np.ceil(np.log2(np.maximum(last - first, 1))) + 1
         return np.asarray(np.minimum(last - first, 2 * heights), dtype=np.float64)
 

@@ -154,8 +154,8 @@ class HonakerOnline(StreamStrategy):
         return self.height**2 / 4
 
     def overall_variance(self, metric: Metric, of: StrategyReleaseForm = "totals") -> float:
-        # In closed form: the variance v_l of an estimate of level l counts once for each step that
-        # has bit l set.
+        # There is a closed form: the variance v_l of an estimate of level l counts once for each
+        # step that has bit l set.
         check_metric(metric)
         if of == "windows":  # they depend on the number of zeros at the end of the step
             zeros = np.arange(self.height)

@@ -134,7 +134,7 @@ class BlockTree:
         weight = self._of_children[level]
         mask = (1 << _WEIGHT_BITS) - 1
         lack = sums - measured
-        # In two parts, so that no product overflows int64.
+        # The product is computed in two parts, so that none overflows int64.
         measured += (lack >> _WEIGHT_BITS) * weight
         measured += ((lack & mask) * weight + (mask + 1) // 2) >> _WEIGHT_BITS
         return measured

@@ -141,8 +141,8 @@ class Epochs(EndlessStrategy):
             fraction_bits=FRACTION_BITS,
             unit_columns=False,
             attained=False,
-            # up to a million steps: the children of one node of every level, and the totals of
-            # epochs so far
+            # Up to a million steps, a reader holds the children of one node of every level, and the
+            # totals of epochs so far.
             buffer_size=5 * (self.radix + 2) + 1,
             last_step=min(LONGEST, self.radix**_MOST_EPOCHS),
         )

@@ -380,7 +380,7 @@ class _NoiseOfReleases:
     def _changes_of_norms(self, weights: NDArray[np.int64]) -> Floats:
         """Return d_i - d_{i+1} for each next node i + 1, given its weight; 0 for the first node."""
         inverses = np.append(self._last_weight, weights)
-        # Exact except for two roundings.
+        # These values are exact except for two roundings.
         products = inverses[1:] * inverses[:-1]
         changes = 2.0**self._root.weight_bits * np.diff(inverses) / products
         return np.append(np.zeros(1 - len(self._last_weight)), changes)

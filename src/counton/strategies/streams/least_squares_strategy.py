@@ -159,7 +159,7 @@ class LeastSquaresStrategy(StreamStrategy):
             local=False,
             unit_columns=False,
             buffer_size=line.cells + 1,  # the sums up to every block
-            # the line's rows, and two levels of every block
+            # It draws the line's rows, and two levels of every block.
             drawn_ahead=line.cells * (2 + math.prod(self.radices[-2:])),
         )
 
@@ -189,7 +189,7 @@ class LeastSquaresStrategy(StreamStrategy):
                 f"cell {int(np.argmin(line.own))} of {line!r} is not measured by itself, so no "
                 "share of it is left for the tree inside a block: use Hats, or leave radices out"
             )
-        # Both sides of the normal equations, as integers.
+        # Both sides of the normal equations become integers.
         largest = max(
             self._tree.variance.denominator * int(np.abs(line.own).max()) ** 2,
             self._tree.variance.numerator * self._tree.unit**2,
@@ -537,7 +537,7 @@ class LeastSquaresStrategy(StreamStrategy):
 
     @override
     def _float_rows(self, steps: int) -> tuple[list[tuple[int, int]], Floats]:
-        # As `row`, with all right sides solved together.
+        # This computes what `row` does, but solves for all right sides together.
         from scipy.linalg import cho_factor, cho_solve
 
         cells = self.line.cells

@@ -357,7 +357,7 @@ class MultiscaleColumns:
         )
         if self.upper < LOWEST_LEVELS:
             return lowest[keys % (1 << LOWEST_LEVELS)]
-        # By bits l - 1, l - 2, l - 3 of the step, from level l = 4 on.
+        # From level l = 4 on, bits l - 1, l - 2 and l - 3 of the step select the power.
         most = lowest.reshape(-1, 2).max(axis=1)
         powers = np.array(
             [self._power(LOWEST_LEVELS, (1 << 30) + (bits << 1), norm) for bits in range(16)]
@@ -529,7 +529,7 @@ class MultiscaleStrategy(StreamStrategy):
         plain = 1 << self.weight_bits
         if self._grid.upper < _FEWEST_WEIGHED_LEVELS:
             return tuple(np.full(count, plain) for count in counts)
-        # Weights of the searched shape with the nearest number of levels.
+        # The weights come from the searched shape with the nearest number of levels.
         shipped = load_shipped()["weights"][self.metric]
         upper = self._grid.upper
         nearest = min(shipped, key=lambda levels: (abs(int(levels) - upper), int(levels)))
@@ -669,7 +669,7 @@ class MultiscaleStrategy(StreamStrategy):
             shared = later.copy()
             if first.any():
                 before = first >> level
-                # The earlier step's weights on nodes around the later one, and on others.
+                # The earlier step's weights lie on nodes around the later one, or on others.
                 apart = there - before
                 rest = earlier.copy()
                 for distance in range(5):

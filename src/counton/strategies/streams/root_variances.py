@@ -297,7 +297,7 @@ def _block_variances(d: Floats) -> Floats:
     only_second = a[1] - mixture.sum()  # what the mixture lacks
     a = a[:-1]
     a_blocks = a.reshape(-1, _STEPS_PER_BLOCK)
-    # S before each block, and after the last one.
+    # ``before`` has S before each block, and after the last one.
     before = np.zeros((len(mixture), len(starts) + 1))
     np.cumsum(at_starts * (within @ a_blocks.T), axis=1, out=before[:, 1:])
 

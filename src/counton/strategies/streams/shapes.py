@@ -190,7 +190,7 @@ def strategies_of_shape(
     known_shapes = shapes(norm, metric, release)
     if not known_shapes or horizon > known_shapes[-1].horizon:
         return ()
-    # the nearest by ratio: of two neighbours a < T < b, a if T^2 < a b
+    # The nearest shape by ratio is taken: of two neighbours a < T < b, it is a if T^2 < a b.
     index = next(
         (k for k, shape in enumerate(known_shapes) if shape.horizon >= horizon),
         len(known_shapes) - 1,

@@ -102,8 +102,8 @@ def square_root_coefficients(count: int) -> NDArray[np.float64]:
     f = np.ones(count)
     for start in range(1, count, _COEFFICIENTS_AT_ONCE):
         k = np.arange(start, min(start + _COEFFICIENTS_AT_ONCE, count), dtype=np.float64)
-        # One rounded division and one rounded product for each step, in order: equal bits on every
-        # processor.
+        # Each step takes one rounded division and one rounded product, in order, so bits are equal
+        # on every processor.
         f[start : start + _COEFFICIENTS_AT_ONCE] = np.cumprod(
             np.append(f[start - 1], (2 * k - 1) / (2 * k))
         )[1:]
@@ -201,7 +201,7 @@ class RootSeries:
     @cached_property
     def numerators(self) -> NDArray[np.int64]:
         """First column of C in units of ``2^-bits``: int64 of length ``count``."""
-        # In place, as other arrays of all steps: each takes 8 MB for a million steps.
+        # The array changes in place, as others of all steps: each takes 8 MB for a million steps.
         units = square_root_coefficients(self.count)
         units *= 2.0**self.bits
         return np.rint(units, out=units).astype(np.int64)

@@ -50,7 +50,7 @@ class Staircase:
         near[1 : len(falls) + 1] = falls[:_NEAR_COEFFICIENTS]
         self.lags = np.flatnonzero(falls[_NEAR_COEFFICIENTS:]) + _NEAR_COEFFICIENTS + 1
         self.falls = falls[self.lags - 1].astype(np.float64)
-        # Entry i, j: the coefficient with which the j-th of the _NEAR steps before a block enters
+        # Entry i, j: the coefficient with which the j-th of the near steps before a block enters
         # step i of the block.
         lag = (
             np.arange(_STEPS_PER_BLOCK)[:, None]

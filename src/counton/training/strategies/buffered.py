@@ -374,7 +374,7 @@ def _squared_sums(poles: Floats, weights: Floats, steps: int, schedule: Schedule
     kept = np.minimum(epochs + 1, schedule.steps)[None, :, None]
     oldest = (epochs[None, :, None] + 1 - kept) * apart
     factor = np.exp(oldest * logs) * -np.expm1(kept * apart * logs) / once
-    # the first step of an epoch: its own coefficient c_0 = 1, and the coefficients at whole epochs
+    # The first step of an epoch has its own coefficient c_0 = 1, and those at whole epochs.
     is_first = oldest == 0
     whole = factor - np.where(is_first, 1.0, 0.0)
     first = is_first[:, :, 0] + np.einsum("rm,rem->re", weights, whole * np.exp(-logs))

@@ -293,7 +293,7 @@ def _descend(
     These are those of `from_search` for ``buffers``, then gain and ratio. The search makes at most
     ``iterations`` of L-BFGS, if any, then ``last`` evaluations by Nelder-Mead.
     """
-    # By L-BFGS, with a gradient by differences, then by Nelder-Mead.
+    # L-BFGS searches first, with a gradient by differences; Nelder-Mead then refines.
     from scipy.optimize import minimize
 
     value = with_differences(logs)
