@@ -167,7 +167,7 @@ def plot_totals(curves: Curves, words: Caption) -> Figure:
     values = values_in_words(curves)
     scales = [reach(curves, part) for part in parts]
     panels = _arrange(curves.groups, values, scales, words.width)
-    between = "   " if panels.has_one_line else "\n"
+    separator = "   " if panels.has_one_line else "\n"
     value_widths = [len(value) + 3 if panels.has_one_line else 0 for value in values]
     headings = shorten_all(curves.groups, [max(panels.room - used, 8) for used in value_widths])
     figure, axes = _empty_panels(words, panels, count)
@@ -177,7 +177,7 @@ def plot_totals(curves: Curves, words: Caption) -> Figure:
             continue
         ax.set_ylim(scales[index])
         _draw_panel(ax, curves, index)
-        name = f"{headings[index]}{between}{values[index]}"
+        name = f"{headings[index]}{separator}{values[index]}"
         x = (0.15 - panels.label_width) / panels.axis_width  # also above the numbers of the axis
         ax.set_title(name, x=x, loc="left", size=10, color=INK, parse_math=False)
         ax.yaxis.set_major_formatter(lambda value, _place: tick(value))
@@ -427,8 +427,8 @@ def name_times(ax: Axes, curves: Curves, least: int, most: int) -> None:
         return
     ax.tick_params(axis="x", length=3)
     if starts is not None and len(starts) <= most:
-        for between in (" ", "\n"):
-            names = window_names(starts, times.astype("datetime64[us]"), between=between)
+        for separator in (" ", "\n"):
+            names = window_names(starts, times.astype("datetime64[us]"), between=separator)
             if _side_by_side(ax, names):
                 middles = starts + (times - starts) / 2
                 ax.set_xticks(date2num(middles), _align_names(names))  # type: ignore[no-untyped-call]

@@ -173,10 +173,10 @@ def _remarks(plan: PlannedJob, how_to_state_rows: str) -> list[str]:
     if plan.sizes is not None:
         least, most = plan.sizes
         number = f"for one {windows.period or 'window'}" if windows.n_revisions else "in total"
-        by = "version" if windows.n_revisions else "window"
+        version_or_window = "version" if windows.n_revisions else "window"
         remarks.append(
             f"A group is shown as soon as its estimate {number} reaches a threshold: {least:,} to "
-            f"{most:,}, depending on the {by}."
+            f"{most:,}, depending on the {version_or_window}."
         )
     if any(number.in_rank for number in plan.numbers):
         remarks.append(

@@ -337,9 +337,9 @@ def _contribution_of(job: CountJob) -> ContributionBound:
         return ContributionBound.add_remove(unit="count")
     unit = "user"
     if job.contribution_period is not None:
-        per = str(job.contribution_period)
-        check_period(per, "UTC")
-        unit = f"user's {PERIODS.get(per, per)}"
+        period = str(job.contribution_period)
+        check_period(period, "UTC")
+        unit = f"user's {PERIODS.get(period, period)}"
     return ContributionBound.events(
         job.max_contributions, most_a_step=job.max_contributions_per_window, unit=unit
     )

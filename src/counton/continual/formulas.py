@@ -201,15 +201,15 @@ class Formula(Estimate):
             other = Formula(float(other), least=float(other), most=float(other))
         return Formula.total([self, other])
 
-    def __mul__(self, by: float) -> Formula:
-        if not math.isfinite(by):
-            raise InvalidInputError(f"a number is multiplied by {by}; give a finite factor")
-        least, most = sorted((self.least * by, self.most * by)) if by else (0.0, 0.0)
+    def __mul__(self, factor: float) -> Formula:
+        if not math.isfinite(factor):
+            raise InvalidInputError(f"a number is multiplied by {factor}; give a finite factor")
+        least, most = sorted((self.least * factor, self.most * factor)) if factor else (0.0, 0.0)
         return Formula(
-            self.constant * by,
-            tuple((cell_sum, weight * by) for cell_sum, weight in self.sums),
-            tuple((quotient, weight * by) for quotient, weight in self.quotients),
-            tuple((quotient, other, weight * by) for quotient, other, weight in self.products),
+            self.constant * factor,
+            tuple((cell_sum, weight * factor) for cell_sum, weight in self.sums),
+            tuple((quotient, weight * factor) for quotient, weight in self.quotients),
+            tuple((quotient, other, weight * factor) for quotient, other, weight in self.products),
             least=least,
             most=most,
         )
@@ -220,8 +220,8 @@ class Formula(Estimate):
     def __sub__(self, other: Formula | float) -> Formula:
         return self + (-other)
 
-    def __truediv__(self, by: float) -> Formula:
-        return self * (1 / by)
+    def __truediv__(self, divisor: float) -> Formula:
+        return self * (1 / divisor)
 
     @classmethod
     def total(cls, numbers: Sequence[Formula]) -> Formula:
@@ -882,8 +882,8 @@ class _Noise:
         end_weights = self._at_ends(weights)
         magnitudes = np.abs(weights)
         std = self._deviation(end_weights)
-        by_cell = np.bincount(self._rows, magnitudes, self._shape[0])
-        largest = self._full * float(by_cell.max())
+        magnitudes_by_cell = np.bincount(self._rows, magnitudes, self._shape[0])
+        largest = self._full * float(magnitudes_by_cell.max())
         jump = self._full * float(magnitudes.max())
         if not std and not largest:
             return 0.0

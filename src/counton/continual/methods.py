@@ -130,8 +130,8 @@ def _released_in_words(design: Design) -> str:
         quantity = f"a table of {design.cells:,} cells" if design.cells > 1 else "a number"
         return f"{design.name!r} is {quantity}, released once."
     last = design.strategy.horizon
-    until = "for as many steps as come" if last is None else f"for up to {last:,} steps"
-    return f"{design.name!r} is {quantity}, released after every step {until}."
+    steps_text = "for as many steps as come" if last is None else f"for up to {last:,} steps"
+    return f"{design.name!r} is {quantity}, released after every step {steps_text}."
 
 
 def _attacker(design: Design, noun: str) -> list[str]:

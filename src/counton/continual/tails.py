@@ -208,9 +208,9 @@ def _gaussian_tail(sigma_squared: float) -> Callable[[int], float]:
         return lambda c: 1 - float(inner[c]) if c < len(inner) else 0.0
 
     def tail(c: int) -> float:
-        beyond = math.erfc((c + 0.5) / (sigma * math.sqrt(2)))
+        outside = math.erfc((c + 0.5) / (sigma * math.sqrt(2)))
         # From sigma on the density is convex: each term is below the integral around it.
-        return beyond if c + 0.5 >= sigma else beyond + 1 / (12 * sigma_squared)
+        return outside if c + 0.5 >= sigma else outside + 1 / (12 * sigma_squared)
 
     return tail
 

@@ -152,10 +152,10 @@ def _sum_assigned_rows(
 def merge_sums(parts: Sequence[pl.DataFrame]) -> pl.DataFrame:
     """Add up sums of several parts by code and group name, if there is one; keep newest times."""
     together = pl.concat(parts)
-    by = [name for name in ("code", "group_name") if name in together.columns]
+    group_columns = [name for name in ("code", "group_name") if name in together.columns]
     newest = [pl.col("us").max()] if "us" in together.columns else []
-    sums = pl.exclude(*by, "us").sum()
-    return together.group_by(by).agg(*newest, sums).select(together.columns)
+    sums = pl.exclude(*group_columns, "us").sum()
+    return together.group_by(group_columns).agg(*newest, sums).select(together.columns)
 
 
 def with_group_index(
@@ -271,8 +271,8 @@ def sums_by_group_name(
     which are held. With many groups, the indices of all rows would also need a table larger than
     the names.
     """
-    by_name = [pl.col("group").alias("group_name")]
-    sums = _sum_by_code(rows, pl.col("window"), mapping.row_rule, newest=True, by=by_name)
+    name_columns = [pl.col("group").alias("group_name")]
+    sums = _sum_by_code(rows, pl.col("window"), mapping.row_rule, newest=True, by=name_columns)
     return _sums_by_index(collect(source, sums), domain, mapping.row_rule)
 
 
@@ -290,10 +290,12 @@ def sums_of_counted_rows(
     rows = assign_counted_rows(source, mapping, groups=len(domain or ("",)), watch=watch)
     if rows is None:
         return None
-    by_name = [] if domain is None else [pl.col("group").alias("group_name")]
+    name_columns = [] if domain is None else [pl.col("group").alias("group_name")]
     number = pl.col("number")
     window = pl.col("window")
-    sums = _sum_by_code(rows.lazy(), window, None, newest=True, by=by_name, number=number).collect()
+    sums = _sum_by_code(
+        rows.lazy(), window, None, newest=True, by=name_columns, number=number
+    ).collect()
     return sums if domain is None else _sums_by_index(sums, domain, None)
 
 
@@ -585,21 +587,21 @@ def sum_rows(
     if unlisted and mapping.unlisted_groups == "error":
         raise unknown_groups(source, mapping, domain or ())
     _refuse_large_sum(_largest_magnitude(decoded, magnitudes, n_listed > 0), mapping)
-    within = _within_windows(decoded, mapping)
+    rows_within = _within_windows(decoded, mapping)
     windows = decoded["window"].to_numpy()
     return Private(
         Aggregates(
-            cells=_cells_within(decoded, within, n_listed > 0, mapping.row_rule),
+            cells=_cells_within(decoded, rows_within, n_listed > 0, mapping.row_rule),
             newest=None if not sums.height else int(sums["us"].max()),  # type: ignore[arg-type]
             rows=rows_read,
-            before_start=int(n_listed[: within.start].sum()),
-            after_last_window=int(n_listed[within.stop :].sum()),
+            before_start=int(n_listed[: rows_within.start].sum()),
+            after_last_window=int(n_listed[rows_within.stop :].sum()),
             unlisted=unlisted,
             missing=missing,
             quarantined=quarantined,
-            moments=sums["us"].to_numpy()[: within.stop],
-            within=int(sums["rows"][within].sum()),
-            windows_with_rows=_without_repeats(windows[within]),
+            moments=sums["us"].to_numpy()[: rows_within.stop],
+            within=int(sums["rows"][rows_within].sum()),
+            windows_with_rows=_without_repeats(windows[rows_within]),
         )
     )
 

@@ -49,7 +49,7 @@ def fields_of(line: bytes, form: CsvForm) -> list[bytes]:
     [b'a', b'"b, c"']
     """
     fields = list[bytes]()
-    between = form.separator.encode()
+    separator = form.separator.encode()
     begin = 0
     while True:
         if line.startswith(b'"', begin):
@@ -57,10 +57,10 @@ def fields_of(line: bytes, form: CsvForm) -> list[bytes]:
             if match is None:
                 raise _BadLineError(_OPEN)
             end = match.end()
-            if end < len(line) and not line.startswith(between, end):
+            if end < len(line) and not line.startswith(separator, end):
                 raise _BadLineError(_INSIDE)
         else:
-            end = line.find(between, begin)
+            end = line.find(separator, begin)
             end = len(line) if end < 0 else end
             if b'"' in line[begin:end]:
                 raise _BadLineError(_UNQUOTED)

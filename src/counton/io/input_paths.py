@@ -97,15 +97,15 @@ class CsvForm(NamedTuple):
         '\\t'
         """
         decimal = decimal or "."
-        between = "\t" if separator == "tab" else separator or ","
-        if between not in SEPARATORS:
+        character = "\t" if separator == "tab" else separator or ","
+        if character not in SEPARATORS:
             raise InvalidInputError(
                 f"{param('separator')} is {separator!r}; columns may be separated by , ; | or tab: "
                 "give one of them, or write the file with one of them"
             )
         if decimal not in (".", ","):
             raise InvalidInputError(f"{param('decimal')} is {decimal!r}; use . or ,")
-        return cls(between, decimal)
+        return cls(character, decimal)
 
 
 #: Allowed separators of the fields of CSV.
@@ -124,8 +124,8 @@ def format_of(path: str, file_format: str | None = None) -> Format:
                 f"format {file_format!r} is not known; use one of {', '.join(FORMATS)}"
             )
         return file_format
-    by_ending = SUFFIXES.get(ending(path))
-    if by_ending is None:
+    format_of_ending = SUFFIXES.get(ending(path))
+    if format_of_ending is None:
         other = other_format(path)
         if other is not None:
             raise InvalidInputError(f"{path!r} {other}")
@@ -133,7 +133,7 @@ def format_of(path: str, file_format: str | None = None) -> Format:
             f"the format of {path!r} cannot be told from its name; name it .csv, .parquet or "
             f".jsonl, or state the format ({', '.join(FORMATS)})"
         )
-    return by_ending
+    return format_of_ending
 
 
 class NoFilesError(InvalidInputError):

@@ -575,11 +575,11 @@ def join_styles(dashed: pl.Series, compact: pl.Series) -> pl.Series:
     ['2024-03-01', '20240302']
     """
     is_compact = "^[0-9]{8}"
-    without = pl.DataFrame({"text": dashed}, schema={"text": pl.String})
-    without = without.filter(~pl.col("text").str.contains(is_compact).fill_null(False))
-    within = pl.DataFrame({"text": compact}, schema={"text": pl.String})
-    within = within.filter(pl.col("text").str.contains(is_compact).fill_null(False))
-    return pl.concat([without, within]).to_series()
+    dashed_texts = pl.DataFrame({"text": dashed}, schema={"text": pl.String})
+    dashed_texts = dashed_texts.filter(~pl.col("text").str.contains(is_compact).fill_null(False))
+    compact_texts = pl.DataFrame({"text": compact}, schema={"text": pl.String})
+    compact_texts = compact_texts.filter(pl.col("text").str.contains(is_compact).fill_null(False))
+    return pl.concat([dashed_texts, compact_texts]).to_series()
 
 
 def _has_offsets_of(times: pl.DataFrame, timezone: str) -> bool:

@@ -110,8 +110,8 @@ def moments(
             return physical_us(column, dtype, UNREADABLE_TIME).fill_null(NO_TIME)
         local = physical_us(column, dtype)
         moment = _local_to_utc(local.cast(pl.Datetime("us")), timezone, ambiguous)
-        beyond = missing.when(local.is_null()).then(UNREADABLE_TIME)
-        return _in_years(moment).fill_null(beyond.otherwise(CHANGED_CLOCKS))
+        fallback = missing.when(local.is_null()).then(UNREADABLE_TIME)
+        return _in_years(moment).fill_null(fallback.otherwise(CHANGED_CLOCKS))
     if time_format in EPOCHS and (dtype.is_numeric() or dtype == pl.String):
         return missing.otherwise(_from_epoch(column, *EPOCHS[time_format])).fill_null(
             UNREADABLE_TIME

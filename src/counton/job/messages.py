@@ -123,8 +123,8 @@ def explain_unknown_option(key: str, model: type[Section]) -> str:
 def keys_of(model: type[Section]) -> dict[str, str]:
     """Return the names of options by every name that they have: in Python, and in files."""
     fields = model.model_fields
-    by_alias = {str(item.alias): name for name, item in fields.items()}
-    return {name: name for name in fields} | by_alias
+    names_by_alias = {str(item.alias): name for name, item in fields.items()}
+    return {name: name for name in fields} | names_by_alias
 
 
 def nearest(key: str, keys: Iterable[str]) -> str | None:

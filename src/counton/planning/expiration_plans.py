@@ -84,9 +84,10 @@ class FadingPlan(Plan[Design[Expiring]]):
         }
         delay = self.best.strategy.facts.delay
         held = f", besides what came in the newest {delay:,} steps" if delay else ""
-        off = margin_in_words("a total", halves, worst=worst, ends=False)
+        margin_text = margin_in_words("a total", halves, worst=worst, ends=False)
         return (
-            f"{self.unit} at most {limits}: {off} ({percent(confidence_level)}% confidence){held}"
+            f"{self.unit} at most {limits}: {margin_text} "
+            f"({percent(confidence_level)}% confidence){held}"
         )
 
     @override

@@ -146,8 +146,8 @@ class SearchSpace:
             index = bisect_left(tried, best[2])
             low = tried[max(index - 1, 0)]
             high = tried[min(index + 1, len(tried) - 1)]
-            between = range(low, high + 1, max((high - low) // 8, 1))
-            tried = sorted({low, best[2], high, *between})
+            growths = range(low, high + 1, max((high - low) // 8, 1))
+            tried = sorted({low, best[2], high, *growths})
             best = min(
                 (score(growth, delay), growth, delay)
                 for delay in tried

@@ -201,8 +201,8 @@ class _ListedStrategies(NamedTuple):
 
     def families(self, workload: RecentWorkload | None) -> set[str]:
         """Return the words for the listed families."""
-        by_name = _families_by_name(workload)
-        return {family.words for name in self.names for family in by_name.get(name, ())}
+        families_by_name = _families_by_name(workload)
+        return {family.words for name in self.names for family in families_by_name.get(name, ())}
 
 
 class _CheckedRequest(NamedTuple):

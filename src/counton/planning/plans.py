@@ -327,8 +327,8 @@ class StreamPlan(Plan[Design]):
         from counton.strategies.workloads import Decayed
 
         if self.own_halfwidths is None:
-            by_name = self.best.errors.recent_halfwidths([step], confidence_level)
-            return {name: float(half[0]) for name, half in by_name.items()}
+            halfwidths_by_name = self.best.errors.recent_halfwidths([step], confidence_level)
+            return {name: float(half[0]) for name, half in halfwidths_by_name.items()}
         if isinstance(self.workload, Decayed):
             size = {} if step == self.steps else {"rows": None}
             decay = self.workload

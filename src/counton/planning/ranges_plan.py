@@ -140,13 +140,13 @@ def plan_cells(
     choices = tuple(distinct.values())
     n_queries = math.prod(work.queries for work in workloads)
     typical = figures(math.sqrt(choices[0].expected_error / n_queries))
-    along = " x ".join(f"{count:,}" for count in shape)
+    shape_text = " x ".join(f"{count:,}" for count in shape)
     workload_names = " x ".join(dict.fromkeys(work.name for work in workloads))
     return Plan(
         choices=choices,
         words=(
             f"{loss_of(guarantee)}: an answer is typically off by {typical}",
-            f"{along} cells, workload {workload_names}, least total squared error first",
+            f"{shape_text} cells, workload {workload_names}, least total squared error first",
             f"guarantee: {guarantee}",
             f"protected: {unit.describe(steps=False)}",
         ),

@@ -136,12 +136,12 @@ def approximate_ahead(
     epsilon = guarantee.epsilon
     delta = guarantee.delta
     variance = sensitivity.l2_squared / (2 * concentrated.rho_within(epsilon, delta))
-    around = "Gaussian by analytic calibration around any centre"
-    analytic = Candidate("gaussian", None, f"{around}: shown for units in one step only")
+    analysis = "Gaussian by analytic calibration around any centre"
+    analytic = Candidate("gaussian", None, f"{analysis}: shown for units in one step only")
     if once:
         analytic = _candidate(
             "gaussian",
-            around,
+            analysis,
             lambda: gaussian.variance_around(epsilon, delta, sensitivity.l2_squared),
         )
     return (

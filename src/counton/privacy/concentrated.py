@@ -136,8 +136,8 @@ def pure_within(loss: Fraction, order: Fraction) -> Fraction:
         middle = (low + high) / 2
         if middle == low:  # no float lies between
             break
-        within = renyi_by_pure(Fraction(middle), order) <= loss
-        low, high = (middle, high) if within else (low, middle)
+        is_within = renyi_by_pure(Fraction(middle), order) <= loss
+        low, high = (middle, high) if is_within else (low, middle)
     return max(loss, Fraction(low))
 
 

@@ -262,11 +262,13 @@ class UserLevel(ContributionRule):
             return (
                 f"{periods}{'' if groups is None else ' and groups'} beyond {count} of each {unit}"
             )
-        beyond = f"rows beyond {count} of each {unit}"
+        rows_beyond = f"rows beyond {count} of each {unit}"
         if self.max_contributions_per_window is None:
-            return beyond
+            return rows_beyond
         window = windows.period or "window"
-        return f"{beyond}, or beyond {self.max_contributions_per_window:,} of it in one {window}"
+        return (
+            f"{rows_beyond}, or beyond {self.max_contributions_per_window:,} of it in one {window}"
+        )
 
     @override
     def late_note(self, windows: PeriodicWindows, unit: str, groups: int | None) -> str | None:

@@ -570,8 +570,8 @@ class Ledger:
     ) -> Guarantee | None:
         """Return the largest such guarantee of few digits that fits in ``remaining``, or None."""
         requested = entry.guarantee
-        by = account.relation
-        same = entry.relation == by and not self._is_of_whole(entry, by)
+        relation = account.relation
+        same = entry.relation == relation and not self._is_of_whole(entry, relation)
         rest = remaining if same else guarantee_when_replaced(remaining)
         largest: Guarantee = rest
         if isinstance(requested, AgesWithData):

@@ -591,10 +591,10 @@ def _to_root(
         number = number >> 1
         root = root + 1
         right = model.to_parent_label(right, root)
-    between = sum(model.cost_of_ones[level + 1 : root])
+    cost_between = sum(model.cost_of_ones[level + 1 : root])
     if number > 1:  # all intervals of the highest level are roots
-        between += (number - (2 if root == level else 1)) * model.cost_of_ones[root]
-    return model.root_loss(right) + between
+        cost_between += (number - (2 if root == level else 1)) * model.cost_of_ones[root]
+    return model.root_loss(right) + cost_between
 
 
 def _keep_promising(

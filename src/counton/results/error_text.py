@@ -44,15 +44,15 @@ def margins_of_release(numbers: ReleaseData) -> dict[str, float]:
         ends = {"when first published": half[-1:], oldest: half[:-1][:1]}
         return {name: float(end[0]) for name, end in ends.items() if len(end)}
     last = numbers.steps[-1:]
-    by_name = {"cumulative": series.totals}
-    by_name[f"in each {windows.period or windows.every}"] = series.windows
+    halfwidths_by_name = {"cumulative": series.totals}
+    halfwidths_by_name[f"in each {windows.period or windows.every}"] = series.windows
     for width in metadata.widths:
-        by_name[f"in the {metadata.last_in_words(width)}"] = series.rolling(width, last)
+        halfwidths_by_name[f"in the {metadata.last_in_words(width)}"] = series.rolling(width, last)
     if metadata.half_life is not None:
-        by_name[""] = series.decayed(last)
+        halfwidths_by_name[""] = series.decayed(last)
     return {
         name: float(published.half[-1])
-        for name, published in by_name.items()
+        for name, published in halfwidths_by_name.items()
         if published is not None and len(published.half)
     }
 
@@ -132,10 +132,11 @@ def _error_of_series(series: SeriesNumbers, level: float, series_name: str) -> s
     high = _rounded(series.std.max())
     last = _rounded(series.std[-1])
     half = float(series.half[-1])
-    between = f" (from {low} to {high} over all steps)" if low != high else ""
+    range_text = f" (from {low} to {high} over all steps)" if low != high else ""
     return (
-        f"The noise of {series_name} has the standard deviation {last} at the last step{between}, "
-        f"and its margin of error ({percent(level)}%) there is {quantity(half, half)}."
+        f"The noise of {series_name} has the standard deviation {last} at the last step"
+        f"{range_text}, and its margin of error ({percent(level)}%) there is "
+        f"{quantity(half, half)}."
     )
 
 
@@ -231,8 +232,10 @@ def _largest_by_name(
     """Return the largest value of an expression over the rows of each number, by its name."""
     if columns:
         kept = [pl.when(pl.col(name).is_not_null()).then(pl.lit(name)) for name in columns]
-        by = pl.concat_str(kept, separator=" x ", ignore_nulls=True)
-        rows = rows.with_columns(measure=pl.when(by == "").then(pl.lit("total")).otherwise(by))
+        measure_names = pl.concat_str(kept, separator=" x ", ignore_nulls=True)
+        rows = rows.with_columns(
+            measure=pl.when(measure_names == "").then(pl.lit("total")).otherwise(measure_names)
+        )
     names: list[str] = [
         name for name in ("statistic", "measure", "tree_level", "quantile") if name in rows.columns
     ]

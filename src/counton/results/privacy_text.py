@@ -124,8 +124,8 @@ def users_note_of(metadata: ReleaseMetadata) -> str | None:
         if contribution_rule.upstream_max_contributions != 1:
             noun = plural(noun)
         rows = f"{contribution_rule.upstream_max_contributions:,} {noun}"
-        by = "as bounded before, by whoever made the table"
-        return f"the table counts at most {rows} of one {metadata.privacy_unit}, {by}"
+        bounded_by = "as bounded before, by whoever made the table"
+        return f"the table counts at most {rows} of one {metadata.privacy_unit}, {bounded_by}"
     if not contribution_rule.bounds_users:
         return users_note(metadata.guarantee, metadata.privacy_unit)
     parted = contribution_rule.contribution_period is not None

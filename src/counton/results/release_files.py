@@ -319,17 +319,17 @@ def _cells(file: _File, metadata: ReleaseMetadata, design: Design, level: float)
         since = {group: first for group, first in since.items() if first <= last_step}
     groups = metadata.groups if since is None else tuple(since)
     last = file.last() or int(file.described["steps"])
-    by_series = _numbers_by_series(file, metadata, design, groups, last)
-    has_all_series = np.logical_and.reduce([part.has_row for part in by_series.values()])
+    numbers_by_series = _numbers_by_series(file, metadata, design, groups, last)
+    has_all_series = np.logical_and.reduce([part.has_row for part in numbers_by_series.values()])
     may_lack = np.zeros_like(has_all_series)
     if since is not None:
         may_lack = _is_before_first_release(since, metadata.windows.n_revisions, last)
-    first_series = next(iter(by_series))
-    totals = by_series[first_series].numbers
+    first_series = next(iter(numbers_by_series))
+    totals = numbers_by_series[first_series].numbers
     has_total = None
-    own_series = {series: part.numbers for series, part in by_series.items()}
+    own_series = {series: part.numbers for series, part in numbers_by_series.items()}
     if first_series.name != DECAYED and metadata.widths:
-        totals, has_total = _totals_in(first_series, by_series[first_series], design)
+        totals, has_total = _totals_in(first_series, numbers_by_series[first_series], design)
     elif first_series.name != DECAYED:
         del own_series[first_series]
     is_complete = bool((has_all_series | may_lack).all())
@@ -366,7 +366,7 @@ def _numbers_by_series(
     estimates = _estimates(file.label, rows, design, is_decayed=metadata.half_life is not None)
     step_index = rows["window_index"].to_numpy() - 1
     group_index = rows["group_index"].to_numpy()
-    by_series: dict[PublishedSeries, _SeriesNumbers] = {}
+    numbers_by_series: dict[PublishedSeries, _SeriesNumbers] = {}
     for series in metadata.published_series:
         is_of_series = _is_of_series(file, rows, series)
         places = step_index[is_of_series], group_index[is_of_series]
@@ -374,8 +374,8 @@ def _numbers_by_series(
         numbers[places] = estimates[is_of_series]
         has_row = np.zeros(numbers.shape, np.bool_)
         has_row[places] = True
-        by_series[series] = _SeriesNumbers(numbers, has_row)
-    return by_series
+        numbers_by_series[series] = _SeriesNumbers(numbers, has_row)
+    return numbers_by_series
 
 
 def _is_before_first_release(

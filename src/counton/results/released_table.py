@@ -353,10 +353,10 @@ def published_form(
 
 def _with_parts(table: pl.DataFrame, metadata: ReleaseMetadata) -> pl.DataFrame:
     """Add a column for each part of a combined group's name."""
-    by = metadata.group_by
-    if by is None or "," not in by or "group" not in table.columns:
+    group_by = metadata.group_by
+    if group_by is None or "," not in group_by or "group" not in table.columns:
         return table
-    names = [name.strip() for name in by.split(",")]
+    names = [name.strip() for name in group_by.split(",")]
     if {*names} & {*table.columns}:
         return table
     parts = pl.col("group").str.split(BETWEEN)

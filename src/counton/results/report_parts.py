@@ -41,9 +41,9 @@ def part_of(numbers: ReleaseData, name: str) -> ReleaseData:
     is_derived = counted_name != name
     n_groups = () if groups_of_report is None else (len(groups_of_report),)
     design = report.design_of(counted_name, numbers.design, n_groups)
-    by_group = None
+    grouped = None
     if groups_of_report is not None and (is_derived or not member.additive):
-        by_group = Grouped(member, groups_of_report)
+        grouped = Grouped(member, groups_of_report)
     columns = report.columns[name]
     part = _own_groups(member, columns)
     if part is None:
@@ -56,7 +56,7 @@ def part_of(numbers: ReleaseData, name: str) -> ReleaseData:
     metadata = replace(
         numbers.metadata,
         statistic_name=statistic.keyword or type(statistic).__name__,
-        statistic=statistic if has_cells else by_group or member,
+        statistic=statistic if has_cells else grouped or member,
         group_by=part.group_by,
         domain=part.groups,
         value=part.columns[0] if len(part.columns) == 1 else None,
@@ -70,7 +70,7 @@ def part_of(numbers: ReleaseData, name: str) -> ReleaseData:
         return cells.only(range(numbers.first, numbers.steps.stop), numbers.chosen)
 
     def read(release: StepRelease) -> StatisticResult:
-        return report.read_part(name, Cells(release), by_group)
+        return report.read_part(name, Cells(release), grouped)
 
     results = StatisticResults(metadata.statistic, releases.steps, releases, read=read)
     return replace(numbers, metadata=metadata, design=design, published=results)

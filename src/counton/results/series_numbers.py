@@ -79,10 +79,10 @@ class SeriesNumbers:
         """Upper ends of the intervals, integers if estimates are."""
         return self._shift(self.half)
 
-    def _shift(self, by: NDArray[np.float64]) -> Numbers:
-        if self.estimates.dtype == np.int64 and np.all(by == np.rint(by)):
-            return np.asarray(self.estimates + by.astype(np.int64)[:, None], dtype=np.int64)
-        ends = np.asarray(self.estimates + by[:, None], dtype=np.float64)
+    def _shift(self, offsets: NDArray[np.float64]) -> Numbers:
+        if self.estimates.dtype == np.int64 and np.all(offsets == np.rint(offsets)):
+            return np.asarray(self.estimates + offsets.astype(np.int64)[:, None], dtype=np.int64)
+        ends = np.asarray(self.estimates + offsets[:, None], dtype=np.float64)
         return nearest_multiples(ends, self.unit)
 
     def part(self, steps: range) -> SeriesNumbers:

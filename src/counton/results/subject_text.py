@@ -184,10 +184,10 @@ def foot_of(metadata: ReleaseMetadata, source: str | None, notes: Sequence[str])
     windows = metadata.windows
     whence = "" if source is None else f"Source: {source}. "
     zone = f"; times: {windows.timezone}" if windows.timed else ""
-    beyond = "".join(f"; {line}" for line in systematic_errors(metadata))
+    error_lines = "".join(f"; {line}" for line in systematic_errors(metadata))
     whence += "".join(f"{note}. " for note in notes)
     protects = (
         f"Noise protects each single {metadata.privacy_unit} ({metadata.guarantee}; "
         f"{metadata.contribution.neighbours})"
     )
-    return f"{whence}{protects}{zone}{beyond}"
+    return f"{whence}{protects}{zone}{error_lines}"

@@ -132,14 +132,14 @@ def _may_count_twice(metadata: ReleaseMetadata) -> bool:
 
 def _users_counted_again(metadata: ReleaseMetadata) -> list[SystematicError]:
     """Return the error by distinct users who count several times in one window, if they may."""
-    per = metadata.rule_in_words.contribution_period
+    contribution_period = metadata.rule_in_words.contribution_period
     if (
-        per is None
+        contribution_period is None
         or not metadata.rule_in_words.once_per_window
-        or made_of_windows(metadata.windows, per)
+        or made_of_windows(metadata.windows, contribution_period)
     ):
         return []
-    period = PERIODS.get(per, f"period of {per}")
+    period = PERIODS.get(contribution_period, f"period of {contribution_period}")
     return [
         SystematicError(
             f"users of several {plural(period)} in one {metadata.window}",
@@ -275,15 +275,15 @@ def _rows_beyond_a_bound(metadata: ReleaseMetadata) -> list[SystematicError]:
     """Return the error by rows or groups beyond a bound for each user, if there is one."""
     contribution_rule = metadata.rule_in_words
     inner = metadata.inner
-    beyond = contribution_rule.beyond(
+    beyond_bound = contribution_rule.beyond(
         metadata.windows, metadata.privacy_unit, metadata.groups_apart
     )
-    if beyond is None:
+    if beyond_bound is None:
         return []
     counts = inner.counts_rows and not inner.in_rank
     bounds = metadata.contribution.value_bounds
     positive = metadata.statistic.additive and (bounds is None or bounds[0] >= 0)
-    error = beyond_in_words(beyond, low=counts or positive)
+    error = beyond_in_words(beyond_bound, low=counts or positive)
     if late_note(metadata) is not None:
         late = f", most of all in late {plural(metadata.window)}, because early rows count first"
         error = error._replace(effect=error.effect + late)

@@ -46,15 +46,15 @@ def rows_among(table: pl.DataFrame, stored_rows: pl.DataFrame) -> pl.DataFrame:
     >>> rows_among(rows, pl.DataFrame({"window_index": [2]}))["estimate"].to_list()
     [4]
     """
-    on = [name for name in stored_rows.columns if name in table.columns]
+    columns = [name for name in stored_rows.columns if name in table.columns]
     same = [
         pl.col(name).fill_null("") if kind == pl.String else pl.col(name)
-        for name, kind in table.select(on).schema.items()
+        for name, kind in table.select(columns).schema.items()
     ]
     kept = (
         table.select(same)
         .with_row_index("_row")
-        .join(stored_rows.select(on).select(same), on=on, how="semi", nulls_equal=True)
+        .join(stored_rows.select(columns).select(same), on=columns, how="semi", nulls_equal=True)
     )
     return table[kept["_row"]]
 

@@ -103,8 +103,8 @@ def _published_in_words(
     subject = f"{called.removesuffix(',')}{',' * (',' in called and metadata.group_by is not None)}"
     if metadata.domain is not None and metadata.group_by is not None:
         cells_note = metadata.cells.how(len(metadata.domain or ()), "groups, named beforehand")
-        by = groups_in_words(metadata) or ""
-        subject = f"{subject} by {by} ({cells_note})"
+        groups_text = groups_in_words(metadata) or ""
+        subject = f"{subject} by {groups_text} ({cells_note})"
     if not cut.is_recurring:
         return f"The {subject}, {cut.span_text(steps)}, was published once."
     if not cut.timed:
@@ -260,9 +260,9 @@ def _released_in_words(metadata: ReleaseMetadata, design: Design, steps: int) ->
         subject = f"{subject} in each {period}{to_date(metadata, period)}"
     else:
         subject = f"running {subject}"
-    if (by := groups_in_words(metadata)) is not None and metadata.domain is not None:
+    if (groups_text := groups_in_words(metadata)) is not None and metadata.domain is not None:
         cells_note = metadata.cells.how(len(metadata.domain or ()), "declared groups")
-        subject = f"{subject} by {by} ({cells_note})"
+        subject = f"{subject} by {groups_text} ({cells_note})"
     if not cut.timed:
         return f"The {subject} was released after each row, {steps:,} times."
     last = design.strategy.horizon

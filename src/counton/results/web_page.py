@@ -195,8 +195,8 @@ def _numbers(numbers: ReleaseData, table: pl.DataFrame) -> TextTable:
         shown.append(_windows(numbers, columns["window_index"], texts))
     metadata = numbers.metadata
     hidden = set(RESERVED)
-    by = (metadata.group_by or "").split(",")
-    hidden |= {*by} if len(by) > 1 else set()  # the group has all parts
+    group_columns = (metadata.group_by or "").split(",")
+    hidden |= {*group_columns} if len(group_columns) > 1 else set()  # the group has all parts
     hidden |= set() if metadata.group_by is not None or not numbers.is_by_group else {"group"}
     for name in columns:
         if name not in hidden:

@@ -154,10 +154,10 @@ def prepare_jobs(
         except CountonError as error:
             failed[stream] = error
     refuse_shared({served.called: served.job for served in prepared.values()})
-    to = published_to(path)
-    if to is not None:
+    address = published_to(path)
+    if address is not None:
         raise InvalidInputError(
-            f"[publish] to {to!r} is only for counton run, because a service answers "
+            f"[publish] to {address!r} is only for counton run, because a service answers "
             "readers itself: leave it out, or run counton publish too"
         )
     return prepared, failed

@@ -414,11 +414,11 @@ class WindowTotals(NamedTuple):
         """Return the totals of the windows that a mask, places or a slice choose."""
         return WindowTotals(self.steps[chosen], self.totals[chosen])
 
-    def replace(self, by: WindowTotals) -> WindowTotals:
-        """Return these totals with those of ``by`` added or put in their place."""
-        others = self.only(~np.isin(self.steps, by.steps))
-        steps = np.concatenate([others.steps, by.steps])
-        both = WindowTotals(steps, np.concatenate([others.totals, by.totals]))
+    def replace(self, newer: WindowTotals) -> WindowTotals:
+        """Return these totals with those of ``newer`` added or put in their place."""
+        others = self.only(~np.isin(self.steps, newer.steps))
+        steps = np.concatenate([others.steps, newer.steps])
+        both = WindowTotals(steps, np.concatenate([others.totals, newer.totals]))
         return both.only(np.argsort(steps))
 
     def blocks(self) -> Iterator[tuple[int, WindowTotals]]:
@@ -464,8 +464,8 @@ def write_observed(
     Steps that the transaction releases count all rows read in windows up to the last of them. One
     database row holds totals of one array shape.
     """
-    by_shape = [observed] if isinstance(observed, WindowTotals) else _stacked(observed)
-    for seen in by_shape:
+    totals_by_shape = [observed] if isinstance(observed, WindowTotals) else _stacked(observed)
+    for seen in totals_by_shape:
         shape = json.dumps(seen.totals.shape[1:])
         _forget_other_shapes(connection, rows, seen, shape)
         for first, block in seen.blocks():
@@ -482,7 +482,7 @@ def _stacked(observed: Mapping[int, ArrayLike]) -> list[WindowTotals]:
     Raises:
         InvalidInputError: a window is below 1, or its totals are no integers within int64.
     """
-    by_shape: dict[tuple[int, ...], tuple[list[int], list[NDArray[Any]]]] = {}
+    totals_by_shape: dict[tuple[int, ...], tuple[list[int], list[NDArray[Any]]]] = {}
     for step, totals in sorted(observed.items()):
         array = totals
         if not _is_plain(array):
@@ -492,7 +492,7 @@ def _stacked(observed: Mapping[int, ArrayLike]) -> list[WindowTotals]:
                 f"observed totals of window {step} have dtype {array.dtype}; windows must count "
                 "from 1, and totals must be integers within int64: convert them"
             )
-        steps, arrays = by_shape.setdefault(array.shape, ([], []))
+        steps, arrays = totals_by_shape.setdefault(array.shape, ([], []))
         steps.append(int(step))
         arrays.append(array)
     return [
@@ -501,7 +501,7 @@ def _stacked(observed: Mapping[int, ArrayLike]) -> list[WindowTotals]:
             np.array(steps, np.int64),
             arrays[0][None] if len(arrays) == 1 else np.array(arrays, np.int64),
         )
-        for steps, arrays in by_shape.values()
+        for steps, arrays in totals_by_shape.values()
     ]
 
 

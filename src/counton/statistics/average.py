@@ -249,11 +249,13 @@ class Average(ClippedStatistic):
         cell_std = cells.std
 
         def formula() -> Formula:
-            over = cells.sum({0: 1.0})
-            under = cells.sum({1: 1.0})
+            above_lower = cells.sum({0: 1.0})
+            below_upper = cells.sum({1: 1.0})
             if measure == "count":
-                return (over + under) / self.width
-            return (over + under) * (float(self.lower) / self.width) + over * float(self.resolution)
+                return (above_lower + below_upper) / self.width
+            return (above_lower + below_upper) * (
+                float(self.lower) / self.width
+            ) + above_lower * float(self.resolution)
 
         value = count
         weights: tuple[Any, Any] = (1, 1)
@@ -304,8 +306,8 @@ class Average(ClippedStatistic):
             return lower + (upper - lower) * low, lower + (upper - lower) * high
 
         def formula() -> Formula:
-            over = cells.sum({0: 1.0})
-            share = quotient(over, over + cells.sum({1: 1.0}))
+            above_lower = cells.sum({0: 1.0})
+            share = quotient(above_lower, above_lower + cells.sum({1: 1.0}))
             return (share * (upper - lower) + lower).bounded_by(lower, upper)
 
         mean = lower + (upper - lower) * np.clip(share, 0.0, 1.0)

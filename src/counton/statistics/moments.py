@@ -298,9 +298,9 @@ class MomentsResult(StatisticResult):
         low = high = min(max(value, moment.least), moment.most)
         # The best split of the error depends on the true number of rows: allow all possible
         # numbers.
-        off = self._unit_halfwidth(fails * NUMBER_FAILS)
-        std = self._std(self._sum(0).slopes) or 1.0  # without noise off is 0 too
-        for part in error_shares_of_means((number - off) / std, (number + off) / std):
+        halfwidth = self._unit_halfwidth(fails * NUMBER_FAILS)
+        std = self._std(self._sum(0).slopes) or 1.0  # without noise the half-width is 0 too
+        for part in error_shares_of_means((number - halfwidth) / std, (number + halfwidth) / std):
             rest = fails * (1 - NUMBER_FAILS)
             unit_half = self._unit_halfwidth(rest * part / len(places))
             ratio = self._unit_halfwidth(rest * (1 - part))

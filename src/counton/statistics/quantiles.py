@@ -166,9 +166,9 @@ class QuantilesResult(StatisticResult):
     @cached_property
     def monotone(self) -> Floats:
         """Released number of values below each edge, adjusted so that it never falls."""
-        up = np.maximum.accumulate(self._below)
-        down = np.minimum.accumulate(self._below[::-1])
-        fitted: Floats = read_only(np.maximum((up + down[::-1]) / 2, 0.0))
+        highest_before = np.maximum.accumulate(self._below)
+        lowest_after = np.minimum.accumulate(self._below[::-1])
+        fitted: Floats = read_only(np.maximum((highest_before + lowest_after[::-1]) / 2, 0.0))
         return fitted
 
     def cell_at(self, share: float) -> int | None:

@@ -115,7 +115,7 @@ def rank_largest(
         )
     best = _largest(values, k + 1)
     shown = best[:k]
-    beyond = best[k:]
+    not_shown = best[k:]
     top = values[shown]
     if values.dtype.kind in "iu" and halfwidth == int(halfwidth) and up == int(up):
         halfwidth = int(halfwidth)
@@ -123,8 +123,8 @@ def rank_largest(
     least = top - halfwidth - up
     group_is_certain = np.ones(len(shown), bool)
     others = np.empty(0, np.int64)
-    if len(beyond):
-        group_is_certain &= values[beyond[0]] <= least
+    if len(not_shown):
+        group_is_certain &= values[not_shown[0]] <= least
         may = np.flatnonzero(values >= least[-1])
         others = may[~np.isin(may, shown)]
     highest = top

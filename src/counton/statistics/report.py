@@ -635,7 +635,7 @@ class Report(AccumulatorStatistic):
     @override
     def encode(self, *parts: Any) -> Integers:
         """Encode each row as an integer with a digit for each statistic."""
-        by_column = dict(zip(self.column_names, parts, strict=True))
+        parts_by_column = dict(zip(self.column_names, parts, strict=True))
         labels = {part.name: part.labels for part in self.parts}
         codes = np.zeros(len(parts[0]), np.int64)
         is_known = np.ones(len(parts[0]), np.bool_)
@@ -644,7 +644,7 @@ class Report(AccumulatorStatistic):
                 continue  # its digit is the rank among its user's rows, not known yet
             columns = []
             for column, part in zip(self.columns[name], statistic.parts, strict=True):
-                values = by_column[column]
+                values = parts_by_column[column]
                 if part.kind == "label" and part.labels != labels[column]:
                     values = _recode(np.asarray(values), labels[column], part.labels)
                 columns.append(values)

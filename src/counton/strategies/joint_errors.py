@@ -121,9 +121,9 @@ def recent_variances(
     # Each released number was rounded, and two of them enter each step's own number.
     rounded = 2 * strategy.facts.rounding_variance / (1 - part.factor**2)
     long = strategy.horizon is None or strategy.horizon > LONGEST_DECAYED_HORIZON
-    by_step = [_summed_decay(strategy, part.factor, stop) for stop in stops.tolist() if long]
-    if long and None not in by_step:
-        return np.asarray(np.array(by_step, np.float64) * unit + rounded)
+    decays_by_step = [_summed_decay(strategy, part.factor, stop) for stop in stops.tolist() if long]
+    if long and None not in decays_by_step:
+        return np.asarray(np.array(decays_by_step, np.float64) * unit + rounded)
     if long:
         raise InvalidInputError(
             f"errors of decayed sums of {strategy!r} can be computed up to a horizon of "

@@ -410,9 +410,9 @@ def _largest_sums(
     if schedule.apart == 1 and schedule.steps == horizon and divided:
         return [_sensitivity_of_tree(strategy, norm) for norm in norms]
     if schedule.fixed:
-        by_starts = _sums_by_starts(strategy, norms, schedule)
-        if by_starts is not None:
-            return [int(moved.max()) for moved in by_starts]
+        sums_by_starts = _sums_by_starts(strategy, norms, schedule)
+        if sums_by_starts is not None:
+            return [int(moved.max()) for moved in sums_by_starts]
     can_distribute = divided and schedule.steps <= _MOST_DISTRIBUTED_STEPS
     if can_distribute and schedule.apart == 1:
         return [_bound_by_distribution(strategy, norm, schedule) for norm in norms]
@@ -674,11 +674,11 @@ def _bounds(strategy: _StepNodes, norm: Norm, schedule: Schedule) -> Iterator[in
         overlaps = strategy.structure.overlaps(schedule)
     elif not divided and horizon <= _LONGEST_WRITTEN_HORIZON:
         # ``largest`` has, for each lag, the largest inner product of two columns at this distance;
-        # ``beyond``, at this distance or further apart.
+        # ``largest_beyond``, at this distance or further apart.
         _, products = _products(strategy)
         largest = [np.diagonal(products, lag).max() for lag in range(horizon)]
-        beyond = np.maximum.accumulate(np.array(largest, products.dtype)[::-1])[::-1]
-        overlaps = [int(beyond[j * schedule.apart]) for j in range(1, k)]
+        largest_beyond = np.maximum.accumulate(np.array(largest, products.dtype)[::-1])[::-1]
+        overlaps = [int(largest_beyond[j * schedule.apart]) for j in range(1, k)]
     if overlaps is not None:
         yield k * single.l2_squared + 2 * sum(
             (k - j) * overlap for j, overlap in enumerate(overlaps, start=1)
@@ -958,18 +958,20 @@ def _sensitivity_by_sets(strategy: _StepNodes, norm: Norm, schedule: Schedule) -
     steps = np.arange(horizon)
     last = np.full(1, -schedule.apart)
     sums = np.zeros(1, products.dtype)
-    with_set = np.zeros((1, horizon), products.dtype)  # for every t, the sum over the set of G_st
+    set_products = np.zeros(
+        (1, horizon), products.dtype
+    )  # for every t, the sum over the set of G_st
     best = 0
     # Each pass adds one step to every set.
     for further in reversed(range(schedule.steps)):
         which, added = np.nonzero(steps >= last[:, None] + schedule.apart)
         if not len(which):
             break
-        sums = sums[which] + 2 * with_set[which, added] + products[added, added]
+        sums = sums[which] + 2 * set_products[which, added] + products[added, added]
         best = max(best, int(sums.max()))
         if further:
             last = added
-            with_set = with_set[which] + products[added]
+            set_products = set_products[which] + products[added]
     return best
 
 

@@ -154,8 +154,8 @@ class Grid(TableStrategy):
         """
         measured = counts
         for number, axis in enumerate(self.axes):
-            along = np.moveaxis(measured, number, 0)
-            measured = np.moveaxis(axis.measure(along), 0, number)
+            measured_along = np.moveaxis(measured, number, 0)
+            measured = np.moveaxis(axis.measure(measured_along), 0, number)
         return measured
 
     def estimate(self, measured: NDArray[Any]) -> Floats:

@@ -195,8 +195,8 @@ def _from_both_ends(rows: Floats, first: Floats) -> Floats:
     """Return ``rows`` times the matrix of ``first[min(i, j)] * (n - max(i, j))``, not built."""
     n_queries = np.arange(float(len(first)), 0, -1)
     outer = rows * n_queries
-    beyond = outer.sum(axis=1, keepdims=True) - np.cumsum(outer, axis=1)
-    return np.asarray(n_queries * np.cumsum(rows * first, axis=1) + first * beyond)
+    sums_beyond = outer.sum(axis=1, keepdims=True) - np.cumsum(outer, axis=1)
+    return np.asarray(n_queries * np.cumsum(rows * first, axis=1) + first * sums_beyond)
 
 
 class Queries(Workload):

@@ -75,8 +75,8 @@ class ShiftedNoise:
         self._table = table
         self._by_level: dict[int, dict[int, Mapping[int, int]]] = {}
         for (level, node), shift in shifts.items():
-            by_place = {0: shift} if isinstance(shift, int) else shift
-            self._by_level.setdefault(level, {})[node] = by_place
+            shifts_by_place = {0: shift} if isinstance(shift, int) else shift
+            self._by_level.setdefault(level, {})[node] = shifts_by_place
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -232,12 +232,12 @@ def _check_entries(statistic: Any, codes: Integers) -> Integers:
         )
         np.add.at(adds, (rows, accumulators), amount)
         amounts = np.broadcast_to(amount, codes.shape)
-        within = (amounts >= least) & (amounts <= most)
+        is_within = (amounts >= least) & (amounts <= most)
         complaint = (
-            f"entries() adds {amounts[~within][:1]} for a row, but row_bounds() states {least} to "
-            f"{most}"
+            f"entries() adds {amounts[~is_within][:1]} for a row, but row_bounds() states {least} "
+            f"to {most}"
         )
-        require(within.all(), complaint)
+        require(is_within.all(), complaint)
         counts_single_rows = not statistic.counts_rows or (
             len(pairs) == 1 and bool((amounts == 1).all())
         )
@@ -347,8 +347,8 @@ def _check_neighbours(
             ):
                 complaint = f"{who} changes {strategy} by {true} ({norm})"
                 require(true <= claimed, f"{complaint}, but {claimed:g} is stated by {name}")
-        beyond = _beyond(contribution, change)
-        require(beyond is None, f"{who} {beyond}, but {name} states {contribution}")
+        excess = _beyond(contribution, change)
+        require(excess is None, f"{who} {excess}, but {name} states {contribution}")
 
 
 def _beyond(contribution: ContributionBound, change: Integers) -> str | None:
@@ -386,10 +386,10 @@ def _check_codes(statistic: Any, codes: Integers, accumulators: Sequence[Any]) -
         "a range for each",
     )
     low, high = statistic.code_bounds()
-    within = (codes >= low) & (codes <= high)
+    is_within = (codes >= low) & (codes <= high)
     require(
-        within.all(),
-        f"encode() returns the code {codes[~within][:1]}, which is outside of code_bounds()",
+        is_within.all(),
+        f"encode() returns the code {codes[~is_within][:1]}, which is outside of code_bounds()",
     )
     if not accumulators:
         return

@@ -645,13 +645,15 @@ def check_noise_is_rows(
     checked_steps = reads.steps[last]
     # Integers here are below 2^53, so that sums of integral rows are exact.
     exact = reads.between(first, last) @ z * unit
-    off = np.abs(noise[checked_steps - 1].reshape(len(checked_steps), -1) - exact).max(axis=1)
+    deviations = np.abs(noise[checked_steps - 1].reshape(len(checked_steps), -1) - exact).max(
+        axis=1
+    )
     # A tie may be rounded to the far side: a trifle more than half a unit.
-    wrong = off > window_rounding(strategy, reads.steps[first], checked_steps) * 1.00001
+    wrong = deviations > window_rounding(strategy, reads.steps[first], checked_steps) * 1.00001
     worst = int(np.argmax(wrong))
     message = (
         f"noise() of step {checked_steps[worst] if len(checked_steps) else 0} differs from row() "
-        f"by {off[worst] if len(checked_steps) else 0}"
+        f"by {deviations[worst] if len(checked_steps) else 0}"
     )
     require(not wrong.any(), message)
 

@@ -356,13 +356,13 @@ class MinSeparation(FixedEpochs):
     @override
     def batch(self, step: int) -> Examples:
         epoch, place = divmod(self.check_step(step) - 1, self.steps_per_epoch)
-        number, within = divmod(place, self.window)
+        number, offset = divmod(place, self.window)
         members = self.window * self.batch_size
         members_in_order = self._order[number * members : (number + 1) * members]
         shuffled = np.random.default_rng([self.seed, 1, epoch, number]).permutation(
             members_in_order
         )
-        return shuffled[within * self.batch_size : (within + 1) * self.batch_size]
+        return shuffled[offset * self.batch_size : (offset + 1) * self.batch_size]
 
 
 class _SecretSampler(Sampler):

@@ -245,7 +245,7 @@ def place_delta(epsilon: float, bound: PlaceBound, multiplier: float, points: in
     if own_variance > 0:
         cut = _CUT_SHARE_OF_DELTA * gaussian_delta(epsilon, variance)
         atoms = mean_of_many(own_variance, places, points, max(cut, 1e-300))
-    values, masses, over = atoms
+    values, masses, mass_beyond = atoms
     limit = math.exp(epsilon)
     if shared == 0:
         up = np.maximum(values - limit, 0)
@@ -258,7 +258,7 @@ def place_delta(epsilon: float, bound: PlaceBound, multiplier: float, points: in
         far = (-logs - epsilon) / width
         up = values * ndtr(near + width / 2) - limit * ndtr(near - width / 2)
         down = ndtr(far + width / 2) - limit * values * ndtr(far - width / 2)
-    return min(1.0, max(float(up @ masses) + over, float(down @ masses)) * (1 + SLACK))
+    return min(1.0, max(float(up @ masses) + mass_beyond, float(down @ masses)) * (1 + SLACK))
 
 
 def gaussian_delta(epsilon: float, variance: float) -> float:
@@ -305,11 +305,11 @@ def log_normal_atoms(variance: float, points: int) -> _Atoms:
     values = np.concatenate([np.zeros(1), np.exp(logs)])
     below = np.concatenate([np.zeros(1), ndtr(logs / width + width / 2)])
     mean_below = np.concatenate([np.zeros(1), ndtr(logs / width - width / 2)])
-    within = np.diff(below)
+    masses_within = np.diff(below)
     mean = np.diff(mean_below)
-    right = np.clip((mean - values[:-1] * within) / np.diff(values), 0, within)
+    right = np.clip((mean - values[:-1] * masses_within) / np.diff(values), 0, masses_within)
     masses = np.zeros(points)
-    masses[:-1] += within - right
+    masses[:-1] += masses_within - right
     masses[1:] += right
     last = float(ndtr(-logs[-1] / width - width / 2))
     masses[-1] += last
@@ -398,11 +398,11 @@ def _losses(atoms: _Atoms) -> PrivacyLossDistribution:
     first = math.floor(least) - 1
     last = math.ceil(most) + 1
     grid = np.concatenate([np.zeros(1), np.exp(_LOSS_INTERVAL * np.arange(first, last + 1))])
-    without = _on_grid(atoms.values, atoms.masses, grid)
-    present = without * grid
+    grid_masses = _on_grid(atoms.values, atoms.masses, grid)
+    present = grid_masses * grid
     return PrivacyLossDistribution(
         DensePLDPmf(_LOSS_INTERVAL, first, present[1:], atoms.beyond, True),
-        DensePLDPmf(_LOSS_INTERVAL, -last, without[:0:-1].copy(), float(without[0]), True),
+        DensePLDPmf(_LOSS_INTERVAL, -last, grid_masses[:0:-1].copy(), float(grid_masses[0]), True),
     )
 
 

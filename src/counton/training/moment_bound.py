@@ -282,16 +282,16 @@ class _MeanFacts(NamedTuple):
         """Return a bound of E max(b - A, 0) for each b of ``thresholds``."""
         from scipy.special import ndtr
 
-        by_mean = self.above(thresholds) + thresholds - 1
+        mean_bound = self.above(thresholds) + thresholds - 1
         if self.log_width <= 1e-5:
             # E max(b - L, 0) <= max(b - e^m, 0) + E max(-N, 0), N normal of this width, m <= 0.
-            by_least = np.maximum(thresholds - math.exp(self.log_mean), 0) + self.log_width / 2
+            least_bound = np.maximum(thresholds - math.exp(self.log_mean), 0) + self.log_width / 2
         else:
             with np.errstate(divide="ignore"):
                 scaled = (np.log(thresholds) - self.log_mean) / self.log_width
             whole = math.exp(self.log_mean + self.log_width**2 / 2)
-            by_least = thresholds * ndtr(scaled) - whole * ndtr(scaled - self.log_width)
-        tails: Floats = np.maximum(np.minimum(by_least, by_mean), 0)
+            least_bound = thresholds * ndtr(scaled) - whole * ndtr(scaled - self.log_width)
+        tails: Floats = np.maximum(np.minimum(least_bound, mean_bound), 0)
         return tails
 
 
@@ -354,13 +354,13 @@ class _PlaceGroup:
 
 def _bound(loss: _Loss, facts: _MeanFacts, shared: float, epsilon: float) -> float:
     """Return a bound of E F(A): the least of the comparison's and the linear program's."""
-    by_comparison = min(
+    comparison_bound = min(
         distribution.mean_of(loss.function, shared, epsilon) for distribution in facts.dominating
     )
     spread = math.sqrt(facts.moments[2])
-    scale = max(float(loss.function(np.ones(1), shared, epsilon)[0]), by_comparison / 100)
+    scale = max(float(loss.function(np.ones(1), shared, epsilon)[0]), comparison_bound / 100)
     if scale <= 0 or spread <= 0:
-        return by_comparison
+        return comparison_bound
     last = math.exp(epsilon + 8 * math.sqrt(facts.variance) + facts.variance)
     ends = np.geomspace(1 + spread, last + 2 * spread, 200)
     tails = facts.above(ends)
@@ -369,7 +369,7 @@ def _bound(loss: _Loss, facts: _MeanFacts, shared: float, epsilon: float) -> flo
     # falls adds nothing.
     cut_off = float(tails[end]) if loss.rises else 0.0
     program = _BoundProgram(loss.function, shared, epsilon, facts, float(ends[end]), scale)
-    return min(by_comparison, program.solve() + cut_off)
+    return min(comparison_bound, program.solve() + cut_off)
 
 
 class _BoundProgram:

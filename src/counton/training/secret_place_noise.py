@@ -65,8 +65,13 @@ def places_multiplier(guarantee: Guarantee, strategy: TrainingStrategy, places: 
     widest = noise_multiplier(guarantee, strategy.steps)
     if not isinstance(guarantee, ApproxDP):
         return widest
-    by_comparison = min(widest, _multiplier_by_comparison(guarantee, strategy, places, widest))
-    return min(by_comparison, _multiplier_by_moments(guarantee, strategy, places, by_comparison))
+    comparison_multiplier = min(
+        widest, _multiplier_by_comparison(guarantee, strategy, places, widest)
+    )
+    return min(
+        comparison_multiplier,
+        _multiplier_by_moments(guarantee, strategy, places, comparison_multiplier),
+    )
 
 
 def quick_places_multiplier(guarantee: Guarantee, strategy: TrainingStrategy, places: int) -> float:

@@ -78,10 +78,10 @@ def _times(requested: object, timezone: str) -> _Times | None:
     for first, last in pairs:
         try:
             start = _moment_of(first, timezone, end=False) if first.strip() else None
-            until = _moment_of(last, timezone, end=True) if last.strip() else None
+            end = _moment_of(last, timezone, end=True) if last.strip() else None
         except InvalidInputError:
             continue
-        return start, until
+        return start, end
     return None
 
 

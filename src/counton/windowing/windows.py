@@ -487,10 +487,10 @@ class Windows:
 
     def progress_text(self, steps: int) -> str:
         """Describe how many windows are released, and up to which moment."""
-        until = (
+        edge_end = (
             f", {self.end_in_words(int(self.ends(range(steps, steps + 1))[0]))}" if steps else ""
         )
-        return f"{counted(steps, 'window')}{until}"
+        return f"{counted(steps, 'window')}{edge_end}"
 
     def span_text(self, steps: range) -> str:
         """Format the dates or times from the first to the last of some steps.

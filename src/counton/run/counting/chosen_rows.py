@@ -220,8 +220,8 @@ class RowChoice:
         all are read. Until then they take no room of rows that count: rows compete with rows of the
         same user and period alone, and of these either all are dropped or none.
         """
-        per = self.terms.privacy_unit.rule.contribution_period
-        first_open = FirstOpen.after(self.released, self.terms.windowing.windows, per)
+        period = self.terms.privacy_unit.rule.contribution_period
+        first_open = FirstOpen.after(self.released, self.terms.windowing.windows, period)
         open_rows = self._of_open_windows(self._with_periods(rows), first_open)
         first = within_bound(open_rows, open_rows.clear(), self.terms.privacy_unit, self.groups)
         counts = ChoiceCounts(
@@ -240,8 +240,8 @@ class RowChoice:
         by_window = dropped.dropped_early
         is_snapshot = isinstance(self.terms.recognition, SnapshotRecognition)
         reported = self._reported_windows() if is_snapshot else by_window
-        beyond = sum(number for window, number in by_window.items() if window in reported)
-        return counts.plus(replace(dropped, beyond_bound=beyond, dropped_early=Counter()))
+        n_beyond = sum(number for window, number in by_window.items() if window in reported)
+        return counts.plus(replace(dropped, beyond_bound=n_beyond, dropped_early=Counter()))
 
     def _reported_windows(self) -> range:
         """Return the windows of a snapshot whose rows beyond a bound the run reports.
@@ -297,9 +297,9 @@ class RowChoice:
     def _number_past(self, with_periods: pl.DataFrame, remembered: RememberedRows) -> PastRows:
         """Return how many rows are too old to count, before and after the run."""
         assert self.target is not None, "all rows are read"
-        per = self.terms.privacy_unit.rule.contribution_period
+        period = self.terms.privacy_unit.rule.contribution_period
         first_period = remembered.first_open.period
-        first_after = FirstOpen.after(self.target, self.terms.windowing.windows, per).period
+        first_after = FirstOpen.after(self.target, self.terms.windowing.windows, period).period
         numbers = with_periods.select(
             before=self._is_past(first_period, self.released).sum(),
             after=self._is_past(max(first_after, first_period), self.target).sum(),

@@ -113,13 +113,13 @@ def _order_by_users_and_times(rows: pl.DataFrame, groups: Sequence[str]) -> _Cou
     to an earlier period.
     """
     times = rows["us"].to_numpy()
-    by_time = _order_by_integers([times])
-    if by_time is None:
-        by_time = np.argsort(times, kind="stable")
-    users = rows["user"].to_numpy()[by_time]
-    by_user = _order_by_first_bits(users)
-    users = users[by_user]
-    order = by_time[by_user]
+    order_by_time = _order_by_integers([times])
+    if order_by_time is None:
+        order_by_time = np.argsort(times, kind="stable")
+    users = rows["user"].to_numpy()[order_by_time]
+    order_by_user = _order_by_first_bits(users)
+    users = users[order_by_user]
+    order = order_by_time[order_by_user]
     begins_unit = np.ones(len(order), bool)
     np.not_equal(users[1:], users[:-1], out=begins_unit[1:])
     is_in_order = users[1:] >= users[:-1]

@@ -130,9 +130,9 @@ def shares_of_bounds(spec: StreamSpec, bounds: SumBounds, sums: pl.DataFrame) ->
     largest_share = max(entry / bounds.largest, _part_of(1.0, bounds.readable))
     # No window has a larger share than this; of large ones the exact share is computed.
     bound = pl.col("total") * largest_share
-    by_window = sums.group_by("window").agg(size).select("window", share=bound)
+    bounds_by_window = sums.group_by("window").agg(size).select("window", share=bound)
     shares: dict[int, float] = {}
-    for step, share in by_window.rows():
+    for step, share in bounds_by_window.rows():
         is_small = share < _LARGEST_ROUGH_SHARE
         window_sums = sums.filter(pl.col("window") == step)
         shares[step] = share if is_small else _share_of(spec, bounds, window_sums)

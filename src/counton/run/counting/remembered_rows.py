@@ -132,12 +132,12 @@ class RememberedRows:
             released: number of released steps.
         """
         windows = terms.windowing.windows
-        per = terms.privacy_unit.rule.contribution_period
+        period = terms.privacy_unit.rule.contribution_period
         if stream is None:
-            first_open = FirstOpen.after(released, windows, per)
+            first_open = FirstOpen.after(released, windows, period)
             return cls(_NO_USERS, _NO_IDS, _NO_REFUSED, first_open, {})
         closed = [digest_set.period for digest_set in reveal(stream.digest_sets(CLOSED))]
-        first_open = FirstOpen.after(released, windows, per, max(closed, default=None))
+        first_open = FirstOpen.after(released, windows, period, max(closed, default=None))
         refused_buckets = [_NO_REFUSED]
         for digest_set in reveal(stream.digest_sets(REFUSED)):
             last_period = pl.lit(digest_set.period, pl.Int64)
@@ -313,10 +313,10 @@ def _digest_sets(
     kind: str, rows: pl.DataFrame, *, by: str, columns: Sequence[str]
 ) -> Iterator[DigestSet]:
     digest = "id" if kind == "id" else "user"
-    by_period = _sorted(rows, by)
+    rows_by_period = _sorted(rows, by)
     begin = 0
-    for length, period in by_period[by].rle().struct.unnest().iter_rows():
-        ordered = _sorted(by_period.slice(begin, length), digest)
+    for length, period in rows_by_period[by].rle().struct.unnest().iter_rows():
+        ordered = _sorted(rows_by_period.slice(begin, length), digest)
         begin += length
         values = tuple(ordered[name].to_numpy() for name in columns)
         yield DigestSet(kind, period, ordered[digest].to_numpy(), values)

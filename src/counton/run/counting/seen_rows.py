@@ -115,7 +115,7 @@ class NewRowsOfRun:
         added = open_rows.with_columns(_rows.clip(0))
         late = added.filter(_window <= span.released)
         late_by = _wait_for_most(added, span.released)
-        after_wait = late.filter(_window + late_by <= span.released)
+        late_after_wait = late.filter(_window + late_by <= span.released)
         rows = measurement.number_of_rows(added)
         all_rows = measurement.number_of_rows(self.sums)
         return OperatorCounts(
@@ -124,7 +124,7 @@ class NewRowsOfRun:
             timeliness=TimelinessCounts(
                 counted=rows,
                 in_time=rows - measurement.number_of_rows(late),
-                in_time_after_wait=rows - measurement.number_of_rows(after_wait),
+                in_time_after_wait=rows - measurement.number_of_rows(late_after_wait),
             ),
             late_uncounted=_number_uncounted(self.seen(totals_before, span), span, measurement),
             after_final=all_rows - measurement.number_of_rows(open_rows),
@@ -236,7 +236,7 @@ class SnapshotOfRun:
             missing=(before - now).clip(0) + is_replaced,
         )
         differs = (pl.col("added") + pl.col("missing") > 0).any().over("window")
-        by_window = (
+        rows_by_window = (
             compared.filter(differs)
             .group_by("window")
             .agg(before.sum(), now.sum(), pl.col("added").sum(), pl.col("missing").sum())
@@ -253,7 +253,7 @@ class SnapshotOfRun:
                 missing=missing // sums_of_row,
                 is_open=window > last_final,
             )
-            for window, before_rows, now_rows, added, missing in by_window.rows()
+            for window, before_rows, now_rows, added, missing in rows_by_window.rows()
         )
 
     def missing_rows(
@@ -307,9 +307,9 @@ def _wait_for_most(added: pl.DataFrame, released: int) -> int:
         The number of windows; 0 without late rows.
     """
     late = added.filter(_window <= released)
-    by_delay = late.group_by(delay=released + 1 - _window).agg(_rows.sum()).sort("delay")
-    late_in_time = by_delay["rows"].cum_sum()
-    if not by_delay.height or not late_in_time[-1]:
+    rows_by_delay = late.group_by(delay=released + 1 - _window).agg(_rows.sum()).sort("delay")
+    late_in_time = rows_by_delay["rows"].cum_sum()
+    if not rows_by_delay.height or not late_in_time[-1]:
         return 0
     all_rows = int(added["rows"].sum())
     missed_at_most = min(
@@ -317,4 +317,4 @@ def _wait_for_most(added: pl.DataFrame, released: int) -> int:
         (1 - _SHARE_OF_ALL_ROWS) * all_rows,
     )
     is_enough = late_in_time[-1] - late_in_time <= missed_at_most
-    return int(by_delay.filter(is_enough)["delay"][0])
+    return int(rows_by_delay.filter(is_enough)["delay"][0])

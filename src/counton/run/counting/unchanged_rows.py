@@ -115,6 +115,6 @@ def _sums_of(sums: NDArray[np.int64], windows: range) -> NDArray[np.int64]:
         windows: the windows.
     """
     window = sums[0]
-    within = sums[:, (windows.start <= window) & (window < windows.stop)]
-    by_window_and_cell = np.lexsort((within[1], within[0]))
-    return within[:, by_window_and_cell]
+    sums_within = sums[:, (windows.start <= window) & (window < windows.stop)]
+    order_by_window_and_cell = np.lexsort((sums_within[1], sums_within[0]))
+    return sums_within[:, order_by_window_and_cell]

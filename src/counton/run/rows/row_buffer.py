@@ -161,10 +161,10 @@ class RowBuffer:
     def _split(self) -> None:
         """Put rows that are in no bucket yet into their buckets."""
         for held in self._unsplit:
-            by_bucket = held.with_columns(bucket=_bucket(self._bucket_column)).partition_by(
+            rows_by_bucket = held.with_columns(bucket=_bucket(self._bucket_column)).partition_by(
                 "bucket", maintain_order=True, include_key=False, as_dict=True
             )
-            for (bucket,), some in by_bucket.items():
+            for (bucket,), some in rows_by_bucket.items():
                 self._rows.setdefault(bucket, []).append(some)
         self._unsplit.clear()
         self._unsplit_height = 0

@@ -96,11 +96,15 @@ def leave_out_counted_files(
         return source
     if not are_several and len(files.parts) == 1:  # it is hashed after its rows are read
         return source
-    by_digest = _by_digest(files.parts, columns)
-    new = {digest: input_part for digest, input_part in by_digest.items() if not is_counted(digest)}
+    parts_by_digest = _by_digest(files.parts, columns)
+    new = {
+        digest: input_part
+        for digest, input_part in parts_by_digest.items()
+        if not is_counted(digest)
+    }
     if are_several:
         _refuse_other_bytes(new, is_counted)
-    read = list((new or by_digest).values())
+    read = list((new or parts_by_digest).values())
     left_out = [input_part for input_part in files.parts if input_part not in read]
     return Private(files.without(left_out)) if left_out else source
 
@@ -135,11 +139,15 @@ def recognise_files(
         and not isinstance(kind, Snapshot)
         and (is_new_rows or files.may_grow)
     ):
-        by_digest = _by_digest(files.parts, columns)
+        parts_by_digest = _by_digest(files.parts, columns)
         new = {
-            digest: input_part for digest, input_part in by_digest.items() if not is_counted(digest)
+            digest: input_part
+            for digest, input_part in parts_by_digest.items()
+            if not is_counted(digest)
         }
-        counted = [input_part for digest, input_part in by_digest.items() if digest not in new]
+        counted = [
+            input_part for digest, input_part in parts_by_digest.items() if digest not in new
+        ]
         if is_new_rows and new and counted and has_rows:
             raise _counted_already(counted[0])
         names = {
@@ -198,10 +206,10 @@ def _refuse_other_bytes(new: Mapping[str, InputPart], is_counted: IsCounted) -> 
 
 
 def _by_digest(parts: Sequence[InputPart], columns: Sequence[str]) -> dict[str, InputPart]:
-    by_digest: dict[str, InputPart] = {}
+    parts_by_digest: dict[str, InputPart] = {}
     for input_part in parts:
-        by_digest.setdefault(f"sha256:{input_part.digest(columns)}", input_part)
-    return by_digest
+        parts_by_digest.setdefault(f"sha256:{input_part.digest(columns)}", input_part)
+    return parts_by_digest
 
 
 def _name_digest(input_part: InputPart) -> str:

@@ -328,10 +328,10 @@ def _parse_windowing(job: Job) -> Windowing:
 
 
 def _parse_groups(job: Job) -> Groups:
-    by = job.value_of("group_by")
-    if by is None:
+    group_by = job.value_of("group_by")
+    if group_by is None:
         return Ungrouped()
-    column = ",".join(by)
+    column = ",".join(group_by)
     if job.value_of("unlisted_groups") == "discover":
         return DiscoveredGroups(column)
     declared = cast("GroupNames", job.value_of("groups"))
@@ -358,15 +358,15 @@ def _parse_user(
     most = job.value_of("max_contributions")
     if job.has_stated("distinct_users"):
         return DistinctUser(word, column, most or 1)
-    per = job.value_of("contribution_period")
+    period = job.value_of("contribution_period")
     ranks = group_statistic.counted_ranks
-    if per is not None:
-        check_period(per, str(job.timezone))
+    if period is not None:
+        check_period(period, str(job.timezone))
     return User(
         word,
         column,
         max_contributions=most or 1,
-        contribution_period=per,
+        contribution_period=period,
         max_contributions_per_window=job.value_of("max_contributions_per_window"),
         once_per_window=bool(job.value_of("once_per_window")),
         event_name=job.value_of("event_name") or "event",

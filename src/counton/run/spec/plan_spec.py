@@ -332,8 +332,8 @@ def _best_for_periods(terms: StreamTerms, ranked: Sequence[Design]) -> StreamStr
     """Return the strategy with the least error in the sums since each period began."""
     windows = terms.windowing.windows
     horizon = windows.steps
-    per = terms.privacy_unit.rule.contribution_period
-    period = period_that_begins_anew(terms.statistic.of_group, per, windows)
+    contribution_period = terms.privacy_unit.rule.contribution_period
+    period = period_that_begins_anew(terms.statistic.of_group, contribution_period, windows)
     begins = period_starts(windows, period, horizon)
     places = np.unique(np.linspace(0, horizon - 1, _COMPARED_STEPS).astype(np.int64))
     starts = begins[places]

@@ -88,7 +88,7 @@ def reached_halfwidths(spec: StreamSpec, accuracy: WantedAccuracy) -> ReachedHal
         rows = accuracy.expected_rows
         windows = count_windows(spec)
         is_rank = accuracy.is_share_of_rows and inner_of(spec.accumulator_statistic).in_rank
-        by_name = halfwidths_at(
+        halfwidths_by_name = halfwidths_at(
             spec,
             (last,),
             accuracy.confidence_level,
@@ -96,7 +96,7 @@ def reached_halfwidths(spec: StreamSpec, accuracy: WantedAccuracy) -> ReachedHal
             windows=windows,
             over=accuracy.over,
         )
-        planned = {name: halfwidths[-1] for name, halfwidths in by_name.items()}
+        planned = {name: halfwidths[-1] for name, halfwidths in halfwidths_by_name.items()}
         if is_rank:
             # A share of the rows is an error of the rank, not of the quantile's value.
             counted = counted_windows(spec, (last,), accuracy.over)[""][-1]

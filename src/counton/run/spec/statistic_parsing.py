@@ -227,10 +227,10 @@ def _parse_member(member: Section) -> StatisticOfRows:
         group_statistic = statistic.of_group
         shown = type(group_statistic)(**{**group_statistic.parameters, "shares": shares})
         statistic = replace(statistic, of_group=shown)
-    by = job.value_of("group_by")
-    if by is None:
+    group_by = job.value_of("group_by")
+    if group_by is None:
         return statistic
-    (column,) = by  # several were refused with the options of the job
+    (column,) = group_by  # several were refused with the options of the job
     groups = cast("GroupNames", normal_domain(job))
     refuse_long_terms(groups)
     return statistic.in_report(column, groups)
@@ -328,9 +328,9 @@ def _read_domain(job: Job) -> object:
     read_cells = _DOMAINS.get(job.statistic)
     if read_cells is not None:
         return read_cells(job)
-    by = job.value_of("group_by")
+    group_by = job.value_of("group_by")
     domain = job.value_of("groups")
-    return domain if by is None or domain is None else read_domain(domain, ",".join(by))
+    return domain if group_by is None or domain is None else read_domain(domain, ",".join(group_by))
 
 
 def leaves_of_tree(job: HierarchyJob) -> object:

@@ -43,8 +43,8 @@ def covered_windows(
     # Windows that the release delay holds back count: the file has their rows in place of earlier
     # ones.
     last = windows.ended_by(ended.until + options.release_delay)
-    within = windows.windows_in_last(lookback, max(last, released))
-    covered = range(within.start, min(within.stop, max(ended.last, released) + 1))
+    windows_within = windows.windows_in_last(lookback, max(last, released))
+    covered = range(windows_within.start, min(windows_within.stop, max(ended.last, released) + 1))
     if ended.last <= released or covered.start <= released + 1:
         return covered
     longer = windows.length_text(last - released)

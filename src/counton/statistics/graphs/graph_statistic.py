@@ -276,8 +276,8 @@ class Graph(Exact):
             self._nodes.forget(before[1])
             raise
         if not self._step and len(stops):
-            for cell, by in first:
-                changes.reshape(len(stops), -1)[0, cell] += by
+            for cell, change in first:
+                changes.reshape(len(stops), -1)[0, cell] += change
         self._step += len(stops)
         self._before = (*before, undone)
         return changes.reshape(len(stops), *cells)
@@ -364,8 +364,8 @@ class Graph(Exact):
         index.seen[node] += 1
         index.seen[other] += 1
         if kept:
-            for cell, by in statistic.edge_changes(index.near, node, other):
-                changes[cell] += by
+            for cell, change in statistic.edge_changes(index.near, node, other):
+                changes[cell] += change
             index.put(node, other)
 
     def _take_back(self, done: list[int]) -> None:

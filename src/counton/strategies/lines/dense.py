@@ -291,8 +291,8 @@ class _DenseEquations(NormalEquations):
         if precision.min() > 0:
             self.floor = precision
             scaled = real / precision
-            between = np.eye(len(real)) + scaled @ real.T
-            inverse = np.diag(1 / precision) - scaled.T @ np.linalg.solve(between, scaled)
+            capacitance = np.eye(len(real)) + scaled @ real.T
+            inverse = np.diag(1 / precision) - scaled.T @ np.linalg.solve(capacitance, scaled)
             inner[...] = inverse
             self._solve: Callable[[Floats], Floats] = inverse.dot
         else:

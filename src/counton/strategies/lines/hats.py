@@ -722,16 +722,18 @@ class _HatEquations(NormalEquations):
         variances = np.empty(len(first))
         sums, singles = self.variances
         cell = np.minimum(first.astype(np.int64), self._cells - 1)
-        within = last <= cell + 1
-        variances[within] = (last - first)[within] ** 2 * singles[cell[within]]
+        is_within_cell = last <= cell + 1
+        variances[is_within_cell] = (last - first)[is_within_cell] ** 2 * singles[
+            cell[is_within_cell]
+        ]
         # These begin at cell 0. If the end lies inside a cell, only the part before it counts.
-        prefix = ~within & (first == 0)
+        prefix = ~is_within_cell & (first == 0)
         end = np.minimum(last[prefix].astype(np.int64), self._cells - 1)
         share = last[prefix] - end
         variances[prefix] = (
             (1 - share) * sums[end] + share * sums[end + 1] - share * (1 - share) * singles[end]
         )
-        rest = np.flatnonzero(~within & ~prefix)
+        rest = np.flatnonzero(~is_within_cell & ~prefix)
         columns = max(1, _ENTRIES_PER_CHUNK * 4 // max(self._strategy.rows, 1))
         for part in _slices(len(rest), columns):
             some = rest[part]

@@ -217,9 +217,9 @@ class GrowingCascade(StreamStrategy):
                 half - np.abs((end & 2 * half - 1) - half) for end in (first, last)
             )
             apart = at_first.astype(np.float64) ** 2 + at_last.astype(np.float64) ** 2
-            within = (at_last - at_first).astype(np.float64) ** 2
+            squares_within = (at_last - at_first).astype(np.float64) ** 2
             same = first >> height == last >> height
-            total += 0.75 / half**2 * np.where(same, within, apart)
+            total += 0.75 / half**2 * np.where(same, squares_within, apart)
         v = 1 / (3 * self.weight**2)
         return v * (total - v / (1 + v) * (_with_first(last) - _with_first(first)) ** 2)
 

@@ -347,9 +347,9 @@ class EndlessHats(EndlessStrategy):
         blocks = (step - 1) // self._block + 1
         counted = np.arange(blocks * self._block) < step
         in_total = np.zeros((blocks + 1, self._knots), object)  # the total of each hat
-        by_block = counted.astype(np.int64).astype(object).reshape(blocks, self._block)
-        in_total[:-1] += by_block @ here
-        in_total[1:] += by_block @ after
+        counts_by_block = counted.astype(np.int64).astype(object).reshape(blocks, self._block)
+        in_total[:-1] += counts_by_block @ here
+        in_total[1:] += counts_by_block @ after
         kernel = self._kernel.astype(object)
         unit = 1 << 2 * self.bits + _INVERSE_BITS
         read = np.zeros((blocks + _REACH_IN_BLOCKS + 2, self._knots), object)
@@ -393,11 +393,11 @@ class EndlessHats(EndlessStrategy):
         """
         begin = max(first // self._block - _REACH_IN_BLOCKS - 1, 0)
         end = (first + len(weights) - 1) // self._block + 2 + _REACH_IN_BLOCKS
-        by_step = np.zeros((end - begin, self._block))
-        by_step.reshape(-1)[first - begin * self._block :][: len(weights)] = weights
+        reads_by_step = np.zeros((end - begin, self._block))
+        reads_by_step.reshape(-1)[first - begin * self._block :][: len(weights)] = weights
         here, after = self._weights
-        in_sum = by_step @ here
-        in_sum[1:] += by_step[:-1] @ after
+        in_sum = reads_by_step @ here
+        in_sum[1:] += reads_by_step[:-1] @ after
         read = np.zeros_like(in_sum)
         for distance, part in zip(
             range(-_REACH_IN_BLOCKS, _REACH_IN_BLOCKS + 1), self._float_kernel, strict=True
@@ -406,9 +406,11 @@ class EndlessHats(EndlessStrategy):
             high = len(read) - max(distance, 0)
             if low < high:
                 read[low:high] += in_sum[low + distance : high + distance] @ part.T
-        by_step -= read @ here.T
-        by_step[:-1] -= read[1:] @ after.T
-        return by_step.reshape(-1) * (2.0**self.bits / self.own), read.reshape(-1) * 2.0**self.bits
+        reads_by_step -= read @ here.T
+        reads_by_step[:-1] -= read[1:] @ after.T
+        return reads_by_step.reshape(-1) * (2.0**self.bits / self.own), read.reshape(
+            -1
+        ) * 2.0**self.bits
 
     @property
     def _edge(self) -> int:

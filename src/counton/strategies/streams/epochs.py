@@ -90,11 +90,11 @@ class _EpochReader(Reader):
     def _epoch_by_epoch(self, field: NodeNoise, steps: range) -> Iterator[NDArray[np.int64]]:
         for epoch in self._strategy._up_to(steps.stop - 1) if steps else []:
             # The steps that lie in this epoch, whose first step has the number 1.
-            within = range(
+            steps_within = range(
                 max(steps.start - epoch.before, 1),
                 min(steps.stop - epoch.before, epoch.horizon + 1),
             )
-            if not within:
+            if not steps_within:
                 continue
             if epoch.number != self._number or self._of_epoch is None:
                 past = np.zeros(field.shape, np.int64)  # the noise of the total of earlier epochs
@@ -105,7 +105,7 @@ class _EpochReader(Reader):
                 self._past = past
                 self._of_epoch = epoch._reader(epoch.field(field))
                 self._number = epoch.number
-            for part in self._of_epoch.parts(within):
+            for part in self._of_epoch.parts(steps_within):
                 yield part + self._past
 
 

@@ -170,16 +170,18 @@ class Expiring(EndlessStrategy):
         # For noise of scale 1/epsilon multiply by 2 / epsilon^2 (Theorem 1.2's first sum). In a
         # difference a level counts if the two ends lie in different intervals of it.
         levels = range(self.expiry.top + 1)
-        by_level = [float(self.expiry.factor(level)) ** 2 for level in levels]
+        variances_by_level = [float(self.expiry.factor(level)) ** 2 for level in levels]
         if distribution is not None:
-            by_level = [node_distribution(self, distribution, level).variance for level in levels]
+            variances_by_level = [
+                node_distribution(self, distribution, level).variance for level in levels
+            ]
         ends = window_ends(self, steps, since)
         first, last = (np.maximum(end - self.delay, 0) for end in ends)
-        sums = np.concatenate([[0.0], np.cumsum(by_level)])
+        sums = np.concatenate([[0.0], np.cumsum(variances_by_level)])
         low = below_split(first, last)
         bits = [np.bitwise_count(below_split(0 * end, end) & low) for end in (first, last)]
-        total: NDArray[np.float64] = sums[np.minimum(bits[0], len(by_level))]
-        return np.asarray(total + sums[np.minimum(bits[1], len(by_level))])
+        total: NDArray[np.float64] = sums[np.minimum(bits[0], len(variances_by_level))]
+        return np.asarray(total + sums[np.minimum(bits[1], len(variances_by_level))])
 
     def mean_variance(
         self, steps: int, distribution: NoiseDistribution | None = None, *, gaussian: bool = False

@@ -612,12 +612,12 @@ class MultiscaleStrategy(StreamStrategy):
         # Only levels on which two columns so far apart can share a node are included; the bound
         # follows by the Cauchy-Schwarz inequality.
         overlaps: list[int] = []
-        by_level: dict[int, int] = {}
+        firsts_by_level: dict[int, int] = {}
         for j in range(1, schedule.steps):
             level = min(self._columns.first_shared_level(j * schedule.apart), self._grid.upper)
-            if level not in by_level:
-                by_level[level] = self._columns.largest(2, level)
-            overlaps.append(by_level[level])
+            if level not in firsts_by_level:
+                firsts_by_level[level] = self._columns.largest(2, level)
+            overlaps.append(firsts_by_level[level])
         return overlaps
 
     # --------------------------------------------------------------------------------- variances

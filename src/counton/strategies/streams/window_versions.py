@@ -613,14 +613,14 @@ class AsOf(StreamStrategy):
         """Noise variances of newest counts, for each lag: shape ``(lags + 1,)``."""
         return self.windows.lag_variance(np.arange(self.windows.lags + 1))
 
-    def _sum(self, by_lag: Floats, first: Integers, last: Integers) -> Floats:
-        """Return sums over the windows first + 1 .. last of a value ``by_lag``."""
-        # sums over the newest 0, 1, ... windows
-        until = np.concatenate([[0.0], np.cumsum(by_lag)])
+    def _sum(self, values_by_lag: Floats, first: Integers, last: Integers) -> Floats:
+        """Return sums over the windows first + 1 .. last of their ``values_by_lag``."""
+        # These are sums over the newest 0, 1, ... windows.
+        sums_until = np.concatenate([[0.0], np.cumsum(values_by_lag)])
 
         def newest(count: Integers) -> Floats:
-            some = np.minimum(count, len(by_lag))
-            return np.asarray(until[some] + (count - some) * float(by_lag[-1]))
+            some = np.minimum(count, len(values_by_lag))
+            return np.asarray(sums_until[some] + (count - some) * float(values_by_lag[-1]))
 
         return np.asarray(newest(self.step - first) - newest(self.step - last))
 
@@ -660,8 +660,8 @@ class AsOf(StreamStrategy):
     @override
     def _window_rounding(self, first: Integers, last: Integers) -> Floats:
         ends = np.arange(1, self.windows.lags + 2)
-        by_lag = self.windows.inner._window_rounding(np.zeros_like(ends), ends)
-        return self._sum(by_lag, first, last)
+        roundings_by_lag = self.windows.inner._window_rounding(np.zeros_like(ends), ends)
+        return self._sum(roundings_by_lag, first, last)
 
     @override
     def _check_distribution(self, distribution: NoiseDistribution) -> None:

@@ -174,12 +174,12 @@ class _BandSearch:
         sums = weights_of(inverse, self._optimizer)
         slope = (inverse @ (sums.T @ sums)).T
         slope = np.where(self._is_in_bands, slope, 0.0) * (-2 / self._steps)
-        along = (slope * matrix).sum(axis=0)  # by the logarithm of a column's norm
-        by_entry = (slope - matrix * (along / target_norms**2)) * (target_norms / norms)
-        by_share = np.asarray(np.bincount(self._stretch, along / 2), np.float64)
-        by_share -= shares * by_share.sum()
+        column_slopes = (slope * matrix).sum(axis=0)  # by the logarithm of a column's norm
+        entry_slopes = (slope - matrix * (column_slopes / target_norms**2)) * (target_norms / norms)
+        share_slopes = np.asarray(np.bincount(self._stretch, column_slopes / 2), np.float64)
+        share_slopes -= shares * share_slopes.sum()
         mean_variance = float((sums**2).sum() / self._steps)
-        return mean_variance, np.concatenate([by_share, by_entry[self._is_in_bands]])
+        return mean_variance, np.concatenate([share_slopes, entry_slopes[self._is_in_bands]])
 
 
 class _FewDiagonalsSearch:
@@ -253,17 +253,17 @@ class _FewDiagonalsSearch:
         squares = float((sums**2).sum())
         matrix = inverse_of(increments)
         gram = matrix.T @ matrix
-        log_sensitivity, by_gram = self._sensitivity_bound(np.abs(gram), power, sharp)
-        by_gram *= np.sign(gram)
-        by_matrix = matrix @ (by_gram + by_gram.T)
+        log_sensitivity, gram_slopes = self._sensitivity_bound(np.abs(gram), power, sharp)
+        gram_slopes *= np.sign(gram)
+        matrix_slopes = matrix @ (gram_slopes + gram_slopes.T)
         if self._optimizer is None:
             slope = np.cumsum(sums[::-1], axis=0)[::-1] * (2 / squares)
         else:
             slope = matrix_of(self._optimizer, self._steps).T @ sums * (2 / squares)
-        slope -= matrix.T @ by_matrix @ matrix.T
-        by_scale = (slope * increments).sum(axis=1)
-        by_entry = (scales * slope)[self._is_inside]
-        return log_sensitivity + math.log(squares), np.concatenate([by_scale, by_entry])
+        slope -= matrix.T @ matrix_slopes @ matrix.T
+        scale_slopes = (slope * increments).sum(axis=1)
+        entry_slopes = (scales * slope)[self._is_inside]
+        return log_sensitivity + math.log(squares), np.concatenate([scale_slopes, entry_slopes])
 
     def _sensitivity_bound(self, products: Floats, power: int, sharp: int) -> tuple[float, Floats]:
         """Return the logarithm of a smooth bound on the squared sensitivity, and its gradient.
@@ -284,12 +284,12 @@ class _FewDiagonalsSearch:
             largest = np.maximum(sums_from[early, late], _LEAST_SUM_OF_POWERS) ** (1 / power)
             costs[early] += 2 * largest
             largest_products.append((early, late, largest))
-        total, by_cost = self._total_of_largest(costs, sharp)
-        by_sum = np.zeros((self._steps, self._steps))
+        total, cost_slopes = self._total_of_largest(costs, sharp)
+        sum_slopes = np.zeros((self._steps, self._steps))
         for early, late, largest in largest_products:
-            by_sum[early, late] = 2 * by_cost[early] * largest ** (1 - power)
-        slope = np.cumsum(by_sum, axis=1) * products ** (power - 1)
-        slope[self._indices, self._indices] += by_cost
+            sum_slopes[early, late] = 2 * cost_slopes[early] * largest ** (1 - power)
+        slope = np.cumsum(sum_slopes, axis=1) * products ** (power - 1)
+        slope[self._indices, self._indices] += cost_slopes
         return math.log(total * unit), slope / unit
 
     def _total_of_largest(self, costs: Floats, sharp: int) -> tuple[float, Floats]:

@@ -351,8 +351,8 @@ def _search_weights(
         weights_of_steps = share_left * _differences(covariance)
         moved = inverse * (weights_of_steps @ inverse)
         total = float(moved.sum())
-        by_step = by_schedule(moved, schedule.apart).sum(axis=1)
-        owned = in_order(np.repeat(by_step[:, None], -(-steps // schedule.apart), 1), steps)
+        slopes_by_step = by_schedule(moved, schedule.apart).sum(axis=1)
+        owned = in_order(np.repeat(slopes_by_step[:, None], -(-steps // schedule.apart), 1), steps)
         kept = outer * np.sign(gram) * same * (owned / squared)[:, None]
         direct = share_left * inverse[:, None] * inverse
         once = direct - np.concatenate([direct[1:], np.zeros((1, steps))])
