@@ -523,11 +523,9 @@ def _print_strategies(console: Console, ranked: StreamPlan) -> None:
         table.add_column(name, justify="right")
     least = ranked.best.errors.by(ranked.metric)
     for choice in ranked:
-        name = (
-            choice.strategy_family
-            if len(families) == 1
-            else f"{choice.strategy_family}, {choice.noise_kind}"
-        )
+        name = choice.strategy_family
+        if len(families) > 1:
+            name = f"{name}, {choice.noise_kind}"
         above = ""
         if choice is not ranked.best:
             excess = choice.errors.by(ranked.metric) / least - 1 if least else 0.0

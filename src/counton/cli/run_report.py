@@ -59,11 +59,9 @@ def progress_line(result: RunResult) -> str:
     if new == 0 and result.after == 0:
         return "No window is released: the first one has not ended yet."
     if new == 0:
-        released = (
-            f"{result.after:,}{all_windows_text} windows"
-            if all_windows_text
-            else counted(result.after, "window")
-        )
+        released = counted(result.after, "window")
+        if all_windows_text:
+            released = f"{result.after:,}{all_windows_text} windows"
         return f"No new window is due. Released: {released}."
     if new == 1:
         return f"Released 1 new window ({result.after:,}{all_windows_text})."

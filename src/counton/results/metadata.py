@@ -245,11 +245,9 @@ class ReleaseMetadata:
         """
         if self.windows.period is None:
             return f"last {length_of_windows(width, self.windows.every)}"
-        return (
-            f"last {self.windows.period}"
-            if width == 1
-            else f"last {width:,} {self.windows.period}s"
-        )
+        if width == 1:
+            return f"last {self.windows.period}"
+        return f"last {width:,} {self.windows.period}s"
 
     @property
     def shows_cells(self) -> bool:

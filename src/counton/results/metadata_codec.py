@@ -145,12 +145,9 @@ def guarantee_of_stream(numbers: ReleaseData) -> dict[str, Any]:
     metadata = numbers.metadata
     once = None if metadata.windows.is_recurring else metadata.statistic_name
     people = users_note_of(metadata)
-    begun = (
-        numbers.begins_of(numbers.steps[-1:])
-        if isinstance(numbers.counted_windows, PeriodToDate)
-        else None
-    )
-    since = int(begun[0]) if begun is not None and len(begun) else None
+    since = None
+    if numbers.steps and isinstance(numbers.counted_windows, PeriodToDate):
+        since = int(numbers.begins_of(numbers.steps[-1:])[0])
     facts = about(numbers.design, numbers.level, people, numbers.steps, once=once, since=since)
     rule = counting_rule(metadata)
     facts |= {} if rule is None else {"counted": rule}

@@ -177,11 +177,9 @@ def _release_of(file: _File, level: float | None) -> ReleaseData:
     if metadata.statistic.additive and not metadata.ranks:
         read_numbers = _cells
     release_numbers = read_numbers(file, metadata, design, level)
-    return (
-        release_numbers
-        if "revisions" not in described
-        else _with_revisions(release_numbers, described)
-    )
+    if "revisions" in described:
+        return _with_revisions(release_numbers, described)
+    return release_numbers
 
 
 def _with_revisions(release: ReleaseData, described: Mapping[str, Any]) -> ReleaseData:

@@ -59,11 +59,9 @@ class SeriesNumbers:
         Args:
             withdrawn: which numbers are withdrawn, of the shape of ``values``.
         """
-        return (
-            self
-            if self.is_present is None
-            else replace(self, is_present=self.is_present | withdrawn)
-        )
+        if self.is_present is None:
+            return self
+        return replace(self, is_present=self.is_present | withdrawn)
 
     def with_zeros(self) -> SeriesNumbers:
         """Return a copy in which missing numbers are 0, for callers who do not show them."""

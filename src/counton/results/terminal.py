@@ -100,11 +100,9 @@ def screen_of(numbers: ReleaseData, new_steps: range | None = None) -> Screen:
     rows = last_rows(numbers)
     heading = _heading_of_results(numbers, at_once)
     if not rows.height:
-        nothing = (
-            "No group has reached the threshold yet."
-            if shown.over is None
-            else "Nothing yet: fewer windows are released than the numbers look back over."
-        )
+        nothing = "No group has reached the threshold yet."
+        if shown.over is not None:
+            nothing = "Nothing yet: fewer windows are released than the numbers look back over."
         return Screen(heading=heading, notes=[nothing, *_below(numbers)])
     table, rows_note = shown_rows(
         _without_heading(numbers.metadata, rows), numbers.metadata.inner.on_screen
@@ -247,11 +245,9 @@ def _screen_of_cells(numbers: ReleaseData, new_steps: range) -> Screen:
         steps = new_steps[-max(1, MOST_SHOWN_ROWS // len(shown_groups.groups)) :]
         n_shown = len(steps)
         table = _windows_table(shown_groups, steps)
-    groups_note = (
-        f"the first {MOST_SHOWN_ROWS} of {len(groups):,} groups"
-        if len(groups) > MOST_SHOWN_ROWS
-        else ""
-    )
+    groups_note = ""
+    if len(groups) > MOST_SHOWN_ROWS:
+        groups_note = f"the first {MOST_SHOWN_ROWS} of {len(groups):,} groups"
     left_out = ", ".join(filter(None, [groups_note, _shown_windows(new_steps, n_shown)]))
     notes = _below(numbers)
     incomplete = incomplete_note(numbers.metadata, steps[0])

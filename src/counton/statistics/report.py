@@ -327,12 +327,10 @@ class Report(AccumulatorStatistic):
             self.statistic(name)
         columns_by_statistic = {}
         for name, statistic in self.statistics.items():
+            names = tuple(part.name for part in statistic.parts)
             listed = columns.get(name)
-            names = (
-                tuple(part.name for part in statistic.parts)
-                if listed is None
-                else split_names(listed)
-            )
+            if listed is not None:
+                names = split_names(listed)
             if len(names) != len(statistic.parts) or not all(names):
                 raise InvalidInputError(
                     f"columns of {name!r} are {', '.join(names) or 'none'}, but {statistic!r} "

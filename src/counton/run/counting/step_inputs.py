@@ -177,15 +177,19 @@ class PlannedSteps:
             is_last: whether rows of later windows are kept, uncounted.
             new_public_facts: what the stream keeps of its jobs from then on; None: as before.
         """
-        names = self.rows.names
-        return CommitInput(
+        commit_input = CommitInput(
             inputs=self.values(steps) if self.span.new_steps else None,
             totals_by_window=self.totals_by_window(steps, is_first=is_first, is_last=is_last),
-            sources=self.rows.digests if is_first else (),
-            remembered=self.rows.remembered if is_first else None,
-            labels=(len(names.kept), names.new) if names is not None and is_first else None,
             late_row_stats=self._late_row_stats(),
             public_facts=new_public_facts,
+        )
+        if not is_first:
+            return commit_input
+        names = self.rows.names
+        return commit_input._replace(
+            sources=self.rows.digests,
+            remembered=self.rows.remembered,
+            labels=None if names is None else (len(names.kept), names.new),
         )
 
     def values(self, steps: range) -> NDArray[np.int64]:

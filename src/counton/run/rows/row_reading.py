@@ -116,7 +116,7 @@ def _row_numbers(
     unlisted = UnlistedRows(0, 0, [])
     if isinstance(groups, DeclaredGroups) and (counted.unlisted or has_other_rows):
         unlisted = count_unlisted_rows(rows, mapping)
-    return RowNumbers(
+    numbers = RowNumbers(
         read=counted.rows,
         within=counted.within,
         before_start=counted.before_start,
@@ -124,10 +124,11 @@ def _row_numbers(
         unlisted=counted.unlisted,
         missing=counted.missing,
         quarantined=counted.quarantined,
-        in_other_group=unlisted.named if has_other_rows else 0,
-        without_group=unlisted.without_group if has_other_rows else 0,
         unlisted_names=tuple(unlisted.names),
     )
+    if not has_other_rows:
+        return numbers
+    return replace(numbers, in_other_group=unlisted.named, without_group=unlisted.without_group)
 
 
 def _times_of(counted: Aggregates, now: datetime, *, more_follow: bool) -> RowTimes:

@@ -322,11 +322,12 @@ class StreamSpec:
             if not _discovers(name, value)
         }
         sets_aside = job.bad_rows is not None and job.bad_rows != "fail"
+        skips = self.left_out.skips
+        if job.missing_values == "drop":
+            skips = self._columns_to_skip(job)
         left_out = RowsLeftOut(
             drops=self.left_out.drops or job.value_of("unlisted_groups") == "drop",
-            skips=self._columns_to_skip(job)
-            if job.missing_values == "drop"
-            else self.left_out.skips,
+            skips=skips,
             sets_aside=self.left_out.sets_aside or sets_aside,
         )
         states_output = any(job.has_stated(name) for name in ("output", "chart"))
