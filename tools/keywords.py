@@ -19,7 +19,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from counton.job.common_options import InputOptions, Job
 from counton.job.custom_statistic import CustomStatisticJob
 from counton.job.statistics import all_models
-from counton.statistics.catalogue import OWN
+from counton.statistics.catalogue import OWN_STATISTICS
 
 FILE = Path(__file__).parent.parent / "src/counton/job/typed_kwargs.py"
 _START = '''"""The options of jobs as keyword arguments, for editors and type checkers.
@@ -106,7 +106,7 @@ def text() -> str:
         for name, annotations in fields.items()
         if name not in _POSITIONAL
     }
-    names = "\n".join(f'    "{name}",' for name in OWN)
+    names = "\n".join(f'    "{name}",' for name in OWN_STATISTICS)
     others = [name for name in types_of if name not in _OF_ROWS]
     return formatted(
         _START.replace("    NAMES", names)

@@ -31,7 +31,7 @@ from counton.strategies import Metric
 from counton.strategies.streams import multiscale
 from counton.strategies.streams.multiscale import (
     CHOOSING_BITS,
-    CLIMB,
+    CLIMBING_MATRICES,
     LENGTH_MULTIPLE,
     LOWEST_LEVELS,
     REACH,
@@ -221,7 +221,9 @@ class _Search:
         for level in range(upper):
             low += (reads**2).sum(axis=1)
             odd = (steps >> level & 1)[:, None]
-            reads = np.where(odd, reads @ (CLIMB[1].T / 16), reads @ (CLIMB[0].T / 16))
+            reads = np.where(
+                odd, reads @ (CLIMBING_MATRICES[1].T / 16), reads @ (CLIMBING_MATRICES[0].T / 16)
+            )
         rows = []
         lows = []
         for node in range((length >> upper) + 1):

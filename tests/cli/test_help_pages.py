@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from counton.cli.exits import AGAIN, MEANINGS, ExitCode
+from counton.cli.exits import MEANINGS, RETRYABLE_CODES, ExitCode
 from counton.statistics.catalogue import keywords
 
 from .conftest import Workplace
@@ -101,4 +101,4 @@ def test_the_page_has_the_table_of_exit_codes() -> None:
         _, number, meaning, remedy, again, _ = map(str.strip, row.split("|"))
         assert (number, meaning) == (str(int(code)), MEANINGS[code])
         assert remedy
-        assert again == ("yes" if code in AGAIN else "no")
+        assert again == ("yes" if code in RETRYABLE_CODES else "no")

@@ -14,7 +14,7 @@ from counton import ZCDP, Stream, statistics, tables
 from counton.base.literature import REFERENCES
 from counton.results.subject_text import statistic_in_words
 from counton.run.outputs.exports import export, methods
-from counton.statistics.catalogue import KNOWN
+from counton.statistics.catalogue import MODULES
 from counton.strategies import Binary, StreamStrategy, public_strategies
 from counton.strategies.strategy import exported_classes
 from counton.tables import LineStrategy, TreeStrategy
@@ -37,11 +37,11 @@ def test_every_strategy_names_its_sources(cls: type[StreamStrategy]) -> None:
 
 
 def class_of(name: str) -> Any:
-    return getattr(import_module(KNOWN[name]), name)
+    return getattr(import_module(MODULES[name]), name)
 
 
 def test_statistics_name_papers_that_are_listed() -> None:
-    for name in KNOWN:
+    for name in MODULES:
         assert {*class_of(name).sources} <= {*REFERENCES}
 
 
@@ -214,7 +214,7 @@ def test_a_paragraph_calls_a_statistic_by_words(
 
 
 def test_every_statistic_has_words() -> None:
-    wordless = {name for name in KNOWN if not class_of(name).phrase}
+    wordless = {name for name in MODULES if not class_of(name).phrase}
     assert wordless <= {"Count", "Sum", "Grouped", "GroupedRows"}
     for statistic, words in (
         (statistics.Degrees(degree=3), "number of nodes of each degree up to 3 of a growing graph"),

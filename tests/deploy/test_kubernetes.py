@@ -12,7 +12,7 @@ import pytest
 import yaml
 from forked_commands import forked_counton
 
-from counton.cli.exits import AGAIN, ExitCode
+from counton.cli.exits import RETRYABLE_CODES, ExitCode
 from counton.job.job_file import load, published_to
 
 FOLDER = Path(__file__).parents[2] / "deploy" / "kubernetes"
@@ -98,7 +98,7 @@ def test_pod_runs_without_root_and_mounts_named_files(name: str) -> None:
 def test_a_night_is_tried_again_where_that_can_help() -> None:
     spec = only("nightly.yaml", "CronJob")["spec"]
     (rule,) = spec["jobTemplate"]["spec"]["podFailurePolicy"]["rules"]
-    assert set(rule["onExitCodes"]["values"]) == set(ExitCode) - {ExitCode.OK, *AGAIN}
+    assert set(rule["onExitCodes"]["values"]) == set(ExitCode) - {ExitCode.OK, *RETRYABLE_CODES}
     assert rule["onExitCodes"]["containerName"] == pod("nightly.yaml")["containers"][0]["name"]
     assert (spec["concurrencyPolicy"], pod("nightly.yaml")["restartPolicy"]) == ("Forbid", "Never")
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from forked_commands import forked_counton
 
-from counton.cli.exits import AGAIN, ExitCode
+from counton.cli.exits import RETRYABLE_CODES, ExitCode
 from counton.job.job_file import load
 from counton.serve.server import _MOST_CONNECTIONS, RESERVED_DESCRIPTORS
 
@@ -49,7 +49,7 @@ def test_service_has_dynamic_user_and_writes_only_its_folder(name: str) -> None:
 def test_service_restarts_only_after_retryable_exit_codes(name: str) -> None:
     service = unit(name)["Service"]
     never = {int(code) for code in service["RestartPreventExitStatus"][0].split()}
-    assert never == set(ExitCode) - {ExitCode.OK, ExitCode.BUDGET_WARNING, *AGAIN}
+    assert never == set(ExitCode) - {ExitCode.OK, ExitCode.BUDGET_WARNING, *RETRYABLE_CODES}
     assert service["Restart"] == ["on-failure"]
     assert "StartLimitBurst" in unit("counton.service")["Unit"]
 

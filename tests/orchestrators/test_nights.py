@@ -21,7 +21,7 @@ import pytest
 from programs import run_program
 
 import counton
-from counton.cli.exits import AGAIN, ExitCode
+from counton.cli.exits import RETRYABLE_CODES, ExitCode
 from counton.run import export
 
 pytestmark = [
@@ -199,7 +199,7 @@ def test_the_recipe_knows_the_exit_codes() -> None:
         for node in values
         if ast.unparse(node.targets[0]) == name
     )
-    assert (done, again) == ({int(ExitCode.OK)}, {int(code) for code in AGAIN})
+    assert (done, again) == ({int(ExitCode.OK)}, {int(code) for code in RETRYABLE_CODES})
 
 
 @pytest.mark.parametrize("code", ExitCode, ids=str)
@@ -215,12 +215,12 @@ def test_bash_task_fails_only_for_exit_codes_worth_a_retry(code: ExitCode, tmp_p
     command = tmp_path / "counton"
     command.write_text(f"#!/bin/sh\necho exact\nexit {int(code)}\n")
     command.chmod(0o755)
-    again = " ".join(str(int(one)) for one in AGAIN)
+    again = " ".join(str(int(one)) for one in RETRYABLE_CODES)
     env = {"JOBS": "j.toml", "LOG": str(tmp_path / "log"), "AGAIN": again}
     path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
     done = run_program(
         ["bash", "-c", re.sub(r"\{\{.*?\}\}", "2024-03-02", str(said))], env=env | {"PATH": path}
     )
-    told = (int(code), "") if code in AGAIN else (0, f"{int(code)}\n")
+    told = (int(code), "") if code in RETRYABLE_CODES else (0, f"{int(code)}\n")
     assert (done.returncode, done.stdout) == told
     assert (tmp_path / "log").read_text() == "exact\n"

@@ -8,7 +8,7 @@ import pytest
 from counton.base.lengths import LATE_DAYS
 from counton.charts import totals
 from counton.io import declared_groups, error_policy
-from counton.noise.guard_file import PAST
+from counton.noise.guard_file import REMEMBERED_RELEASES
 from counton.results import release_files, web_page
 from counton.run.counting.remembered_rows import BUCKETS
 from counton.run.spec import statistic_parsing, terms
@@ -44,8 +44,8 @@ LIMITS: list[tuple[str, str, Any]] = [
         "or without this option, more than {:,};",
         error_policy.DEFAULT_MOST_BAD_ROWS,
     ),
-    ("guarantees/details", "of up to {} earlier releases", PAST),
-    ("guarantees/details", "makes more than {} releases", PAST),
+    ("guarantees/details", "of up to {} earlier releases", REMEMBERED_RELEASES),
+    ("guarantees/details", "makes more than {} releases", REMEMBERED_RELEASES),
     ("guides/erasure", "keyed digests of ids | automatic, after {} days", LATE_DAYS),
     ("guides/erasure", "deleted automatically {} days after the end", LATE_DAYS),
     ("guides/erasure", "users into {:,} groups by a keyed digest", BUCKETS),

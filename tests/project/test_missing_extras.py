@@ -10,7 +10,7 @@ import pytest
 from programs import run_program
 
 from counton.base.errors import CountonError, MissingDependencyError
-from counton.base.lazy import NEEDED, missing
+from counton.base.lazy import OPTIONAL_MODULES, missing
 
 ROOT = Path(__file__).parents[2]
 
@@ -54,7 +54,7 @@ def command(*words: str) -> str:
 )
 def test_missing_package_error_names_its_extra(module: str, program: str) -> None:
     done = run(program, module)
-    need, extra = NEEDED[module]
+    need, extra = OPTIONAL_MODULES[module]
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1] == (
         f"counton.base.errors.MissingDependencyError: {need}, which is not installed: "
@@ -94,7 +94,7 @@ def test_the_command_line_without_click_ends_in_one_line(start: str) -> None:
 )
 def test_a_command_without_a_package_ends_in_one_line(module: str, words: tuple[str, ...]) -> None:
     done = run(command(*words), module)
-    need, extra = NEEDED[module]
+    need, extra = OPTIONAL_MODULES[module]
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == (f"counton: {need}, which is not installed: {remedy(extra)}\n")
 
@@ -106,7 +106,7 @@ def test_names_without_jobs_need_no_optional_package() -> None:
         "print(Counter, plan, Ranges, Stream)\n"
         "for name in 'Job', 'read', 'release':\n"
         "    print(name in globals(), name in dir(counton))",
-        *NEEDED,
+        *OPTIONAL_MODULES,
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.endswith("\n" + 3 * "False True\n")
@@ -115,7 +115,7 @@ def test_names_without_jobs_need_no_optional_package() -> None:
 def test_extras_install_their_packages() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extras = project["optional-dependencies"]
-    for module, (_, extra) in NEEDED.items():
+    for module, (_, extra) in OPTIONAL_MODULES.items():
         package = module.replace("_", "-")
         assert any(line.lower().startswith(package) for line in extras[extra]), module
 

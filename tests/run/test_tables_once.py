@@ -28,7 +28,7 @@ from counton.run.plan_job import planned_job
 from counton.state import Store, verify
 from counton.tables import Tree
 from counton.tables.line_catalogue import NAMES as LINES
-from counton.tables.workloads import NAMED
+from counton.tables.workloads import NAMED_WORKLOADS
 
 ROWS = ["N,a,u1,1,i1", "N,a,u1,2,i2", "S,,u2,3,i3", "N,b,u3,4,i4", "S,,u1,5,i5"]
 TABLES = ("hierarchy", "ranges", "contingency")
@@ -370,7 +370,7 @@ def test_event_changes_single_table_by_at_most_claimed_amount(
         Ranges(cells, line=line, workload=workload, neighbours=neighbours)
         for cells in (1, 5)
         for line in (None, *LINES)
-        for workload in NAMED
+        for workload in NAMED_WORKLOADS
     ]
     shapes = ((1,), (1, 1), (2, 3), (4, 1, 2))
     for shape, equal in itertools.product(shapes, (False, True)):

@@ -37,7 +37,7 @@ from counton.noise.guard_file import GuardFile, parse_entries
 from counton.state import Store, verify
 from counton.state.inbox import Inbox
 from counton.state.rollback_guard import (
-    NONE,
+    NO_FOLDER,
     GuardPosition,
     RollbackGuard,
     accept_old_copy,
@@ -273,7 +273,7 @@ def test_disabled_rollback_guard_is_refused_for_old_copy(file: Path) -> None:
     with pytest.raises(StateRolledBackError, match="records that step 2 is released"):
         accept_old_copy(file)
     with pytest.raises(StateRolledBackError, match="records that step 2 is released"):
-        night(file, 9, rollback_guard=NONE)
+        night(file, 9, rollback_guard=NO_FOLDER)
 
 
 @pytest.mark.parametrize("place", ["sqlite:///w.db", "postgresql://ann@db/w", ""])
@@ -316,7 +316,7 @@ def test_a_home_that_cannot_be_written_is_one_sentence(
     )
     with pytest.raises(StateUnavailableError, match=said):
         night(state, 1, key=key)
-    for place in (NONE, tmp_path / "w"):
+    for place in (NO_FOLDER, tmp_path / "w"):
         night(state, 1, key=key, rollback_guard=place)
         assert folder_of(state) == str(place)
 
@@ -347,11 +347,11 @@ def test_fresh_machines_with_a_key_from_the_environment(
         night(postgres, rows, key="env:VAULT", **more)
 
     fresh(1)
-    for more in ({}, {"rollback_guard": NONE}):
+    for more in ({}, {"rollback_guard": NO_FOLDER}):
         with pytest.raises(StateUnavailableError, match="is missing"):
             fresh(2, **more)
     Server(postgres).clear()
-    fresh(1, rollback_guard=NONE)
+    fresh(1, rollback_guard=NO_FOLDER)
     fresh(2)  # it is remembered
     Server(postgres).clear()
     place = tmp_path / "outlives"
@@ -367,7 +367,7 @@ def test_fresh_machines_with_a_key_from_the_environment(
 def test_rollback_guard_can_be_added_to_existing_state(file: Path, tmp_path: Path) -> None:
     """It knows all streams, and a copy from before is refused."""
     for rows in (1, 2):
-        night(file, rows, rollback_guard=NONE)
+        night(file, rows, rollback_guard=NO_FOLDER)
     Stream.create(file, "b", Binary(31), PureDP(1)).close()
     with Stream.open(file, "b") as stream:
         stream.release(5)

@@ -9,7 +9,7 @@ import pytest
 from counton import ContributionBound
 from counton.base.errors import InvalidInputError
 from counton.statistics import Exact, Statistic
-from counton.statistics.catalogue import KNOWN
+from counton.statistics.catalogue import MODULES
 from counton.statistics.live_statistic import OnDemandResult
 from counton.statistics.statistic import Events, NamedCells
 
@@ -92,4 +92,4 @@ class LettersOnDemand(Letters, NamedCells):
 def letters_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
     """States and checkpoints find them by their names."""
     for name in "Letters", "LettersOnDemand":
-        monkeypatch.setitem(KNOWN, name, __name__)
+        monkeypatch.setitem(MODULES, name, __name__)

@@ -158,7 +158,7 @@ def test_keys_names_and_budgets_have_noise_of_their_own(made_by: Callable[..., F
 def test_shards_have_the_bits_of_the_whole(
     strategy: TrainingStrategy, shards: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(device, "_BLOCK", 1000)
+    monkeypatch.setattr(device, "_COORDINATES_PER_GENERATOR", 1000)
     size = 2501
     whole = by_torch(noise_of(strategy), size)
     ends = [size * number // shards for number in range(shards + 1)]

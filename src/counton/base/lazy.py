@@ -60,7 +60,7 @@ def homes_of(source: str) -> dict[str, str]:
 
 
 #: The purpose of each optional module, and the extra of the installation that contains it.
-NEEDED = {
+OPTIONAL_MODULES = {
     "click": ("the command line needs click", "cli"),
     "fastapi": ("the service needs FastAPI", "serve"),
     "matplotlib": ("charts need matplotlib", "plot"),
@@ -84,7 +84,7 @@ def require(module: str) -> None:
     """Import an optional module.
 
     Args:
-        module: a key of `NEEDED`.
+        module: a key of `OPTIONAL_MODULES`.
 
     Raises:
         MissingDependencyError: the import fails; the message says how to install the module.
@@ -99,7 +99,7 @@ def require_installed(module: str) -> None:
     """Raise an error if an optional module is not installed; do not import it.
 
     Args:
-        module: a key of `NEEDED`.
+        module: a key of `OPTIONAL_MODULES`.
 
     Raises:
         MissingDependencyError: the module is not installed; the message says how to install it.
@@ -117,7 +117,7 @@ def software() -> str:
 
 def missing(module: str, error: ImportError) -> MissingDependencyError:
     """Build the error that says how to install an optional module."""
-    need, extra = NEEDED[module]
+    need, extra = OPTIONAL_MODULES[module]
     absent = isinstance(error, ModuleNotFoundError) and error.name == module
     why = "is not installed" if absent else f"cannot be imported ({error})"
     return MissingDependencyError(

@@ -15,10 +15,10 @@ THEOREMS: Final = (
 )
 
 #: Where the theorems stand: no wheel has them.
-WHERE: Final = "(proofs/Statements.v of the source code)"
+PLACE_OF_THEOREMS: Final = "(proofs/Statements.v of the source code)"
 
 #: The hypothesis of `a_floor_estimates` that no theorem proves for a strategy.
-TESTED: Final = "; that B C = A is tested, not proved"
+TESTED_HYPOTHESIS: Final = "; that B C = A is tested, not proved"
 
 #: References, by the names that strategies and statistics use.
 REFERENCES: Final = {
@@ -81,7 +81,7 @@ REFERENCES: Final = {
     ),
     # Mechanisms that no paper describes: their theorems, or "own" if no theorem is checked by
     # machine.
-    **{name: f"counton's own: theorem {name} {WHERE}" for name in THEOREMS},
+    **{name: f"counton's own: theorem {name} {PLACE_OF_THEOREMS}" for name in THEOREMS},
     "own": "counton's own mechanism, whose proof of privacy stands in its documents",
 }
 
@@ -140,6 +140,6 @@ def origin_of(sources: Iterable[str]) -> str:
     *others, last = [name for name in named if name in THEOREMS] or [""]
     if last:
         words = f"theorems {', '.join(others)} and" if others else "theorem"
-        origin = f"ours: {words} {last} {WHERE}"
-        return origin + TESTED if "a_floor_estimates" in named else origin
+        origin = f"ours: {words} {last} {PLACE_OF_THEOREMS}"
+        return origin + TESTED_HYPOTHESIS if "a_floor_estimates" in named else origin
     return "ours: its proof of privacy stands in the documents of counton"

@@ -12,12 +12,12 @@ from counton.base.lazy import require, require_installed
 
 #: Number of new objects before Python looks for cycles among them. Modules are loaded throughout a
 #: command; with Python's own threshold of 700 this took a fifth of the CPU time of a first count.
-_OBJECTS = 200_000
+_OBJECTS_BETWEEN_COLLECTIONS = 200_000
 
 
 def main() -> None:
     """Run the command line on ``sys.argv``."""
-    gc.set_threshold(_OBJECTS, *gc.get_threshold()[1:])
+    gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS, *gc.get_threshold()[1:])
     # As numpy is imported, each thread of its linear algebra waits busily for work for 30 ms.
     os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")
     # counton uses no plugins of pydantic. To look for them, it reads what every package installs.

@@ -23,7 +23,7 @@ from counton.base.errors import (
     StreamMismatchError,
     hide_secrets,
 )
-from counton.base.lazy import NEEDED, missing
+from counton.base.lazy import OPTIONAL_MODULES, missing
 
 
 class ExitCode(IntEnum):
@@ -59,7 +59,7 @@ MEANINGS = {
 }
 
 #: Codes after which the same command may succeed later, without a change.
-AGAIN = (ExitCode.ERROR, ExitCode.CONCURRENT_WRITER, ExitCode.UNAVAILABLE)
+RETRYABLE_CODES = (ExitCode.ERROR, ExitCode.CONCURRENT_WRITER, ExitCode.UNAVAILABLE)
 #: The code of each kind of error; the first match counts, so subclasses come before `StateError`.
 _CODES: tuple[tuple[type[Exception], ExitCode], ...] = (
     (InvalidInputError, ExitCode.INVALID_INPUT),
@@ -104,7 +104,7 @@ def explain_errors(options: Callable[[], Mapping[str, str]] | None = None) -> It
     try:
         yield
     except ModuleNotFoundError as error:
-        if error.name not in NEEDED:
+        if error.name not in OPTIONAL_MODULES:
             raise
         _end(missing(error.name, error), {})
     except BrokenPipeError:  # the reader of the output has read enough

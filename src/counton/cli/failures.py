@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from counton.base.errors import CountonError
-from counton.base.lazy import NEEDED, missing
+from counton.base.lazy import OPTIONAL_MODULES, missing
 from counton.cli.command_class import COMMAND_WORDS
 from counton.cli.exits import ExitCode, exit_code
 from counton.job.job_file import file_keys
@@ -64,7 +64,7 @@ def failure(error: BaseException) -> tuple[ExitCode, str]:
     Options of ``counton run`` appear in the message as on the command line, such as ``--until``.
     All other options appear as in job files, such as ``time-format``.
     """
-    if isinstance(error, ModuleNotFoundError) and error.name in NEEDED:
+    if isinstance(error, ModuleNotFoundError) and error.name in OPTIONAL_MODULES:
         error = missing(error.name, error)
     if isinstance(error, CountonError):
         return exit_code(error), error.translate(names_in_run() | _LINES_TO_ADD)

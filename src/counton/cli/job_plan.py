@@ -23,14 +23,14 @@ from counton.run.stream_notes import other_units_note
 from counton.statistics.by_group import inner_of
 
 #: What is published, by the option ``series``.
-_PUBLISHED = {
+_PUBLISHED_IN_WORDS = {
     "per-window": "each window's own number",
     "cumulative": "the cumulative total after each window",
     "both": "each window's own number, and the cumulative total",
 }
 #: How to state a number of rows to ``counton plan FILE``, and to ``--plan``, which has no option.
-_BY_OPTION = "State it with --expected-rows."
-_BY_JOB_FILE = "Use --save-job FILE, then counton plan FILE --expected-rows N."
+_OPTION_REMEDY = "State it with --expected-rows."
+_JOB_FILE_REMEDY = "Use --save-job FILE, then counton plan FILE --expected-rows N."
 #: Headings of planned steps, and of the versions of revised windows.
 _STEPS = ("first", "middle", "last")
 _VERSIONS = ("first version", "middle", "final")
@@ -101,11 +101,11 @@ def print_job_plan(job: Job, *, as_json: bool) -> None:
         return
     console = Console()
     console.write_line("A plan: nothing is released, and no row is read.", bold=True)
-    write_plan(console, plan, how_to_state_rows=_BY_JOB_FILE)
+    write_plan(console, plan, how_to_state_rows=_JOB_FILE_REMEDY)
 
 
 # ------------------------------------------------------------------------------- a plan as text
-def write_plan(console: Console, plan: PlannedJob, how_to_state_rows: str = _BY_OPTION) -> None:
+def write_plan(console: Console, plan: PlannedJob, how_to_state_rows: str = _OPTION_REMEDY) -> None:
     """Print a plan: what is kept where, spent and published, and a table of half-widths.
 
     Args:
@@ -137,7 +137,7 @@ def _published(plan: PlannedJob) -> str:
         return "the table once"
     if windows.n_revisions:
         return f"each window's own number, {windows.n_revisions + 1:,} times until it is final"
-    published = _PUBLISHED.get(metadata.series, metadata.series)
+    published = _PUBLISHED_IN_WORDS.get(metadata.series, metadata.series)
     if metadata.half_life is not None:
         half_life = metadata.half_life_in_words
         noun = metadata.recent_noun

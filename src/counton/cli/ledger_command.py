@@ -495,7 +495,7 @@ def _budget_in_words(ledger: Ledger | None) -> str:
 
 def _print_remaining(console: Console, ledger: Ledger) -> None:
     """Print what is left of the budget, for each unit."""
-    from counton.privacy.ledger import APART, NEIGHBOURS
+    from counton.privacy.ledger import CAUTION_BELOW_TOTALS, NEIGHBOURS
 
     remaining = _remaining(ledger)
     for unit, rest in remaining.items():
@@ -504,7 +504,7 @@ def _print_remaining(console: Console, ledger: Ledger) -> None:
             whom = f" for one {unit} {NEIGHBOURS[ledger.units[unit]]}"
         console.write_line(f"remaining{whom}: {rest or 'nothing'}")
     if len(remaining) > 1:
-        console.write_line(APART)
+        console.write_line(CAUTION_BELOW_TOTALS)
 
 
 # -------------------------------------------------------------------------------------- as JSON

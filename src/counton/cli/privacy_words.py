@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from counton.base.lengths import days_in
 from counton.privacy import ExpiringDP, ExpiringZCDP
 from counton.privacy.guarantees import AgesWithData
-from counton.privacy.ledger import APART, NEIGHBOURS
+from counton.privacy.ledger import CAUTION_BELOW_TOTALS, NEIGHBOURS
 from counton.results.metadata import ReleaseMetadata
 from counton.results.privacy_text import guarantee_in_words
 from counton.strategies import Expiring
@@ -81,4 +81,4 @@ def print_totals(
             words = str(total)
         console.write_line(f"total for one {unit} {NEIGHBOURS[relation]}: {words}")
     if len(totals) > 1:
-        console.write_line(APART)
+        console.write_line(CAUTION_BELOW_TOTALS)

@@ -41,6 +41,7 @@ def publish(
     The view counton_releases shows them. Run the command after each release; within the state's own
     database every later run publishes by itself.
     """
+    from counton.base.wording import counted
     from counton.cli.print_forms import Console, print_json
     from counton.run.outputs.exports import publish as publish_stream
 
@@ -57,6 +58,6 @@ def publish(
         return
     new = publication.after - publication.before
     console.write_line(
-        f"{subject}: {new:,} new {'step' if new == 1 else 'steps'}, {publication.after:,} in all, "
+        f"{subject}: {counted(new, 'new step')}, {publication.after:,} in all, "
         f"in the view counton_releases of {publication.place}"
     )

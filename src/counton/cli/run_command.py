@@ -313,6 +313,7 @@ def _run_job(
 
 
 def _publish(job: Job, to: str, *, is_silent: bool) -> None:
+    from counton.base.wording import counted
     from counton.cli.print_forms import Console
     from counton.job.saved_job import stream_name
     from counton.run.outputs.exports import publish
@@ -322,7 +323,7 @@ def _publish(job: Job, to: str, *, is_silent: bool) -> None:
         return
     new = publication.after - publication.before
     Console().write_line(
-        f"published {new:,} new {'step' if new == 1 else 'steps'}, {publication.after:,} in all, "
+        f"published {counted(new, 'new step')}, {publication.after:,} in all, "
         f"in {publication.place}"
     )
 

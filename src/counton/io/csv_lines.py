@@ -55,24 +55,24 @@ def fields_of(line: bytes, form: CsvForm) -> list[bytes]:
         if line.startswith(b'"', begin):
             match = _QUOTED_FIELD.match(line, begin)
             if match is None:
-                raise _BadLineError(_OPEN)
+                raise _BadLineError(_OPEN_QUOTE_FAULT)
             end = match.end()
             if end < len(line) and not line.startswith(separator, end):
-                raise _BadLineError(_INSIDE)
+                raise _BadLineError(_INNER_QUOTE_FAULT)
         else:
             end = line.find(separator, begin)
             end = len(line) if end < 0 else end
             if b'"' in line[begin:end]:
-                raise _BadLineError(_UNQUOTED)
+                raise _BadLineError(_LATE_QUOTE_FAULT)
         fields.append(line[begin:end])
         if end == len(line):
             return fields
         begin = end + 1
 
 
-_OPEN = "opens a quotation mark that is not closed on this line"
-_INSIDE = "has a quotation mark inside a quoted field; double it"
-_UNQUOTED = (
+_OPEN_QUOTE_FAULT = "opens a quotation mark that is not closed on this line"
+_INNER_QUOTE_FAULT = "has a quotation mark inside a quoted field; double it"
+_LATE_QUOTE_FAULT = (
     "has a quotation mark in a field that does not begin with one; put the field in quotation "
     "marks, and double those inside it"
 )

@@ -581,7 +581,9 @@ class PostgreSQLRows(QueryRows):
             raise self._refusal(error) from error
         names = [column.name for column in cursor.description or ()]
         numeric = [
-            column.name for column in cursor.description or () if column.type_code == _NUMERIC
+            column.name
+            for column in cursor.description or ()
+            if column.type_code == _NUMERIC_TYPE_ID
         ]
         self._numeric = self._numeric or frozenset(numeric)
         return names, iter(lambda: cursor.fetchmany(_ROWS_AT_ONCE), [])
@@ -598,7 +600,10 @@ def _take_no_power(connection: Any) -> None:
     sessions. If rows are hidden from that role, the server raises an error.
     """
     info = connection.info
-    if info.parameter_status("is_superuser") != "on" or info.server_version < _READS_ALL:
+    if (
+        info.parameter_status("is_superuser") != "on"
+        or info.server_version < _FIRST_VERSION_WITH_READER
+    ):
         return
     connection.execute(
         "SELECT set_config('search_path', coalesce((SELECT string_agg(quote_ident(one), ', ') "
@@ -615,9 +620,9 @@ _PLACE: Final = re.compile(
 )
 
 #: The identifier of the type numeric.
-_NUMERIC: Final = 1700
+_NUMERIC_TYPE_ID: Final = 1700
 #: The first PostgreSQL with a role that reads all tables.
-_READS_ALL: Final = 140000
+_FIRST_VERSION_WITH_READER: Final = 140000
 
 
 def _in_style(query: str, style: str) -> str:

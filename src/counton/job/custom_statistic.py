@@ -26,7 +26,12 @@ from counton.job.common_options import (
 from counton.job.option_fields import STREAM, option
 from counton.job.shown_numbers import IntervalOptions, OverOptions, ShareOptions
 from counton.statistics import AccumulatorStatistic, Statistic
-from counton.statistics.catalogue import OWN, is_keyword, statistic_named, statistic_of_kind
+from counton.statistics.catalogue import (
+    OWN_STATISTICS,
+    is_keyword,
+    statistic_named,
+    statistic_of_kind,
+)
 
 #: Argument of a statistic that is no option: jobs name the protected unit of a stream.
 _UNIT = "unit"
@@ -180,4 +185,4 @@ def package_model(statistic: str) -> type[PackageStatisticJob]:
 
 def is_of_package(statistic: object) -> bool:
     """Return whether an entry point of another package names a statistic."""
-    return is_keyword(statistic) and statistic not in OWN
+    return is_keyword(statistic) and statistic not in OWN_STATISTICS

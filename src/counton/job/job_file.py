@@ -43,7 +43,7 @@ from counton.job.statistics import all_models, model_of
 _T = TypeVar("_T")
 
 #: Keys that ``counton init`` leaves empty where only the operator can say their values.
-MUST_BE_SAID = (
+KEYS_LEFT_EMPTY = (
     "time",
     "time-format",
     "timezone",
@@ -287,7 +287,7 @@ def _refuse_unknown_keys(options: Mapping[str, object]) -> None:
 
 
 def _refuse_empty_lines(options: Mapping[str, object]) -> None:
-    empty = [key for key in MUST_BE_SAID if options.get(key) == ""]
+    empty = [key for key in KEYS_LEFT_EMPTY if options.get(key) == ""]
     if not empty:
         return
     about_users = ""

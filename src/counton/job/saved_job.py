@@ -33,7 +33,7 @@ _REMEDIES = {
     "strategy": "write it into a file with counton.job.custom_strategies.write_strategy",
 }
 #: Permissions of a new job file.
-_MODE = 0o600
+_FILE_MODE = 0o600
 
 
 def save(
@@ -86,7 +86,7 @@ def save(
         table.add(key, value)
     jobs[stream_name(job)] = table
     text = tomlkit.dumps(document)
-    mode = file.stat().st_mode & 0o777 if file.exists() else _MODE
+    mode = file.stat().st_mode & 0o777 if file.exists() else _FILE_MODE
     replace_output(file, lambda new: Path(new).write_text(text, "utf-8"), mode)
 
 

@@ -32,7 +32,7 @@ _knowing = threading.Lock()
 #: Value of the field "state" in entries of identities, which have no saved stream.
 _NO_STATE = "no state"
 #: Number of releases before the last that are remembered, to recognise old copies of a state.
-PAST = 16
+REMEMBERED_RELEASES = 16
 Entries = list[dict[str, Any]]
 
 
@@ -207,7 +207,7 @@ def _split_by_stream(
     latest = {
         **entry,
         "forgotten": max(old["forgotten"] for old in [entry, *same]),
-        "past": [[*pair] for pair in sorted(past.items())][-PAST:],
+        "past": [[*pair] for pair in sorted(past.items())][-REMEMBERED_RELEASES:],
     }
     return same, others, latest
 

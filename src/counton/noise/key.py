@@ -257,8 +257,8 @@ class Key:
 
 
 #: Beginning of a key's text in any format, and its digits.
-_BEGINS = re.compile(r"counton-key-\d+:")
-_HEX = re.compile(r"[0-9a-fA-F]{64}")
+_KEY_BEGINNING = re.compile(r"counton-key-\d+:")
+_KEY_DIGITS = re.compile(r"[0-9a-fA-F]{64}")
 
 
 def refuse_key_as_place(place: object) -> None:
@@ -267,7 +267,7 @@ def refuse_key_as_place(place: object) -> None:
     text = str(os.fspath(untyped_place)) if isinstance(untyped_place, str | os.PathLike) else ""
     if text.startswith(("env:", "command:")):
         return
-    if _BEGINS.search(text) or _HEX.fullmatch(PurePath(text).name):
+    if _KEY_BEGINNING.search(text) or _KEY_DIGITS.fullmatch(PurePath(text).name):
         raise NoiseKeyError(
             f"{param('key')} is the text of a key, but it must be the place of a key: put the text "
             "into an environment variable and name it, as in env:NAME, or into a file. Whoever saw "

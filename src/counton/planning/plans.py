@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from counton.strategies.workloads import RecentWorkload
 
 #: Number of choices that are printed without ``full``.
-_BRIEF = 3
+_BRIEF_CHOICES = 3
 #: Metrics in sentences.
 METRIC_WORDS = {"mean": "mean", "max": "largest"}
 
@@ -123,7 +123,7 @@ class Plan(Generic[D]):
         protected: one unit added or removed, counted in one cell of one step by at most 1
         ...
         """
-        rows = self.rows() if full else self.rows()[:_BRIEF]
+        rows = self.rows() if full else self.rows()[:_BRIEF_CHOICES]
         column_names = self.shown if full else self.brief or self.shown
         cells = []
         for row in rows:
@@ -153,7 +153,7 @@ class Plan(Generic[D]):
         rows = self.rows()
         column_names = ("rank", *(self.brief or self.shown))
         columns = {name: np.array([row[name] for row in rows]) for name in column_names}
-        return html_table("\n".join(self.head()), columns, _BRIEF)
+        return html_table("\n".join(self.head()), columns, _BRIEF_CHOICES)
 
 
 def margin_in_words(

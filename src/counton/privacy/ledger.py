@@ -661,7 +661,9 @@ def totals(spends: Iterable[LedgerEntry]) -> dict[str, tuple[Relation, AddableGu
 
 
 #: The caution that is printed below several totals.
-APART: Final = "units are counted apart, and the total of one unit says nothing about another unit"
+CAUTION_BELOW_TOTALS: Final = (
+    "units are counted apart, and the total of one unit says nothing about another unit"
+)
 
 
 def totals_in_words(totals: Mapping[str, tuple[Relation, AddableGuarantee | None]]) -> list[str]:
@@ -672,7 +674,7 @@ def totals_in_words(totals: Mapping[str, tuple[Relation, AddableGuarantee | None
         f"{'no one sum' if total is None else total} for one {unit} {NEIGHBOURS[relation]}"
         for unit, (relation, total) in totals.items()
     ]
-    return [*lines, f"{APART}; they do not add up to one guarantee"]
+    return [*lines, f"{CAUTION_BELOW_TOTALS}; they do not add up to one guarantee"]
 
 
 def _total(entries: list[LedgerEntry]) -> tuple[Relation, AddableGuarantee | None]:

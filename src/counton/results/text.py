@@ -43,7 +43,7 @@ from counton.windowing.date_text import day_and_time
 from counton.windowing.windows import ENDLESS_STEPS
 
 #: A public introduction to differential privacy.
-_MORE = "https://doi.org/10.6028/NIST.SP.800-226"
+_INTRODUCTION_URL = "https://doi.org/10.6028/NIST.SP.800-226"
 #: First word of a note that says why numbers are withdrawn.
 WITHDRAWN = "WITHDRAWN"
 
@@ -80,7 +80,7 @@ def methods_of(
             *notes_as_sentences(notes),
             *besides_as_sentence(metadata),
             f"The method is {guarantee}, in the central trust model, by {software()}; it is "
-            f"explained at {_MORE}.",
+            f"explained at {_INTRODUCTION_URL}.",
         ]
     )
 

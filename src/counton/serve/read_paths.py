@@ -23,20 +23,22 @@ from counton.serve.settings import MOST_NAME
 Name = Annotated[str, Path(description="the stream", max_length=MOST_NAME)]
 Moment = Annotated[str | None, Query(max_length=64, description="a time, ISO 8601")]
 #: Answer if a state lacks releases that were shown.
-UNSURE = (
+OLD_STATE_ANSWER = (
     "the state of this stream is older than its released numbers, or its rollback guard cannot "
     "say, so the service takes no rows and shows no numbers until an operator restores the newest "
     "state and its rollback guard; try again later"
 )
 #: Answer for a stream whose job could not begin.
-FAILED = "the job of this stream cannot run (the log of the service says why); try again later"
+FAILED_JOB_ANSWER = (
+    "the job of this stream cannot run (the log of the service says why); try again later"
+)
 
 
 _CSV = "text/csv; charset=utf-8"
 #: Longest address in a header: proxies refuse longer heads.
 _LINK_BYTES = 2_000
 #: Parameters that all pages of a series share.
-_KEPT = ("group", "series", "confidence_level")
+_SHARED_PARAMETERS = ("group", "series", "confidence_level")
 
 
 def later(status: int, why: str, seconds: int) -> HTTPException:
@@ -49,7 +51,7 @@ def check_name(name: str, names: Collection[str], failed: Collection[str]) -> No
     if name in names:
         return
     if name in failed:
-        raise later(503, FAILED, 60)
+        raise later(503, FAILED_JOB_ANSWER, 60)
     raise HTTPException(404, "there is no such stream; GET /v1/streams lists them")
 
 
@@ -183,7 +185,9 @@ class _ReadAnswers:
             parts = partial(_csv_parts, journal, selection)
             return self._in_parts(parts, _CSV, _as_file(name), is_long=is_long)
         shared_parameters = [
-            (key, value) for key, value in request.query_params.multi_items() if key in _KEPT
+            (key, value)
+            for key, value in request.query_params.multi_items()
+            if key in _SHARED_PARAMETERS
         ]
         make = partial(_json_page, journal, selection, page, shared_parameters)
         return self._whole(make, is_long=is_long)
@@ -198,7 +202,7 @@ class _ReadAnswers:
         """Return the reader of a stream, unless its numbers cannot be shown now."""
         check_name(name, self.journals, self.failed)
         if self.journals[name].refused:
-            raise later(503, UNSURE, 60)
+            raise later(503, OLD_STATE_ANSWER, 60)
         return self.journals[name]
 
     def _whole(self, make: Callable[[], Response], *, is_long: bool) -> Response:

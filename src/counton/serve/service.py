@@ -24,7 +24,7 @@ from counton.serve.access import Access
 from counton.serve.batch_intake import Clock, Committer, UnderWay
 from counton.serve.log_lines import note, warn
 from counton.serve.public_series import Journal
-from counton.serve.read_paths import UNSURE
+from counton.serve.read_paths import OLD_STATE_ANSWER
 from counton.serve.release_times import Releaser, begin
 from counton.serve.served_jobs import ServedJob, about, prepare_jobs
 from counton.serve.settings import Settings, settings_of
@@ -49,12 +49,12 @@ _FAILURES_BEFORE_HANDOVER = 3
 #: Tolerated difference of several servers' clocks, in microseconds.
 _CLOCK_TOLERANCE_US = 60_000_000
 #: Message if the clock was ahead before, or is behind now.
-BEHIND = (
+CLOCK_BEHIND = (
     "windows are released whose end the clock of this machine has not reached, so the clock was "
     "fast or is slow: nothing more is released until it reaches their end; set the clock"
 )
 #: Message while the machine's clock is ahead of the time that the service uses.
-JUMPED = (
+CLOCK_JUMPED = (
     "the clock of this machine has jumped ahead, which would end windows too early: until that has "
     "lasted for ten minutes, the service goes on from the time before. Set the clock; or, if it is "
     "right, start the service again to accept it now"
@@ -228,15 +228,15 @@ class Service:
         if any(failures >= _FAILURES_BEFORE_HANDOVER for failures, _ in list(self._wait.values())):
             return "runs of a stream fail again and again: see the log"
         if any(journal.refused for journal in list(self.journals.values())):
-            return UNSURE
+            return OLD_STATE_ANSWER
         if self.unreadable:
             return "the state of a stream cannot be read: see the log"
         if any(state.committer.has_failed for state in list(self.states.values())):
             return "batches cannot be saved: see the log"
         if self.steady is not None and self.steady.is_ahead:
-            return JUMPED
+            return CLOCK_JUMPED
         if self._ahead_of_clock():
-            return BEHIND
+            return CLOCK_BEHIND
         return OVERDUE if self._is_overdue() else None
 
     def _is_overdue(self) -> bool:
@@ -400,13 +400,13 @@ class Service:
             had_jumped = has_jumped
             has_jumped = self.steady is not None and self.steady.is_ahead
             if has_jumped and not had_jumped:
-                warn(JUMPED)
+                warn(CLOCK_JUMPED)
             if had_jumped and not has_jumped:
                 note("the clock and the time of the service agree again")
             before = ahead
             ahead = self._ahead_of_clock()
             for name in sorted(ahead - before):
-                warn(BEHIND, stream=name)
+                warn(CLOCK_BEHIND, stream=name)
             for name, journal in list(self.journals.items()):
                 await self._refresh(name, journal)
             await asyncio.sleep(_READING_SECONDS)

@@ -17,7 +17,7 @@ from counton.base.errors import CountonError, InvalidInputError
 from counton.serve.answers import client_of
 from counton.serve.batch_intake import checked_batch
 from counton.serve.bodies import ENCODINGS, JSON_LINES, TooLargeError, decompress
-from counton.serve.read_paths import UNSURE, check_name, later
+from counton.serve.read_paths import OLD_STATE_ANSWER, check_name, later
 from counton.serve.served_jobs import explain
 from counton.serve.service import Service
 from counton.serve.settings import BATCH_BYTES, BATCH_ROWS, MOST_NAME, WAITING_BYTES, Settings
@@ -133,7 +133,7 @@ class _BatchIntake:
         except (queue.Full, CountonError, OSError):
             self._count(name, "put off", 0)
             if await asyncio.to_thread(service.is_old_copy, name):
-                raise later(503, UNSURE, 60) from None
+                raise later(503, OLD_STATE_ANSWER, 60) from None
             raise later(503, "the batch could not be saved now; send it again", 1) from None
         self._count(name, verdict.outcome, rows)
         if verdict.outcome in _NOT_TAKEN:

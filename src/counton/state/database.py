@@ -35,15 +35,21 @@ LOCK_TIMEOUT_SECONDS = 5.0
 #: short (see ``short_transactions`` of `Database`).
 PAUSE_SECONDS = 20.0
 
-_LOCKED = re.compile(r"database (table )?is (locked|busy)|lock timeout|could not obtain lock")
-_FULL = re.compile(r"disk is full|disk I/O error|No space left|File too large|could not extend")
-_DAMAGED = re.compile(r"not a database|malformed|disk image|encrypted|no such (table|column)")
+_LOCK_MESSAGES = re.compile(
+    r"database (table )?is (locked|busy)|lock timeout|could not obtain lock"
+)
+_DISK_MESSAGES = re.compile(
+    r"disk is full|disk I/O error|No space left|File too large|could not extend"
+)
+_DAMAGE_MESSAGES = re.compile(
+    r"not a database|malformed|disk image|encrypted|no such (table|column)"
+)
 _IDENTITY = re.compile("[0-9a-f]{32}")
-#: Errors of a damaged state, besides those with messages that `_DAMAGED` matches.
-_DAMAGE = (UnicodeDecodeError, MissingRowError)
+#: Errors of a damaged state, besides those with messages that `_DAMAGE_MESSAGES` matches.
+_DAMAGE_ERRORS = (UnicodeDecodeError, MissingRowError)
 #: Errors of a value that cannot be decoded. A JSON text may be nested too deeply, and code that
 #: takes what counton writes for granted may fail its assertion.
-_UNREADABLE = (
+_DECODING_ERRORS = (
     ValueError, TypeError, LookupError, ArithmeticError, AttributeError, AssertionError,
     RecursionError, zlib.error,
 )  # fmt: skip
@@ -254,20 +260,24 @@ class Database:
     def _explain(self, error: Exception) -> Exception:
         cause = str(error)
         why = first_line(error) or type(error).__name__
-        if _LOCKED.search(cause):
+        if _LOCK_MESSAGES.search(cause):
             return ConcurrentWriterError(
                 f"state {self.label} is locked by another process for more than "
                 f"{self.lock_timeout_seconds:g} seconds, so nothing was released. Wait for that "
                 "process or end it, then try again"
             )
-        if _FULL.search(cause):
+        if _DISK_MESSAGES.search(cause):
             return StateUnavailableError(
                 f"state {self.label} could not be written, because the disk is full or the file "
                 f"may not grow ({why}): nothing was released; make room, then try again"
             )
         if "decode to UTF-8" in cause:  # SQLite's message shows the text
             why = "a text in it is not valid UTF-8"
-        if "decode to UTF-8" in cause or _DAMAGED.search(cause) or isinstance(error, _DAMAGE):
+        if (
+            "decode to UTF-8" in cause
+            or _DAMAGE_MESSAGES.search(cause)
+            or isinstance(error, _DAMAGE_ERRORS)
+        ):
             return StateError(
                 f"state {self.label} is truncated, damaged or not a counton database "
                 f"({why}): restore it from a copy"
@@ -287,7 +297,7 @@ def reading(subject: str) -> Iterator[None]:
         raise _unreadable(subject, error) from error
     except CountonError:
         raise
-    except _UNREADABLE as error:
+    except _DECODING_ERRORS as error:
         raise _unreadable(subject, error) from error
 
 

@@ -53,7 +53,7 @@ def entry_of_row(row: LedgerRow) -> LedgerEntry:
 
 
 #: Names of the terms that define a budget.
-_STATED = ("limit", "age", "relation", "approximate_delta", "unit")
+_BUDGET_TERMS = ("limit", "age", "relation", "approximate_delta", "unit")
 
 
 def stamp(column: str) -> dict[str, str]:
@@ -181,7 +181,7 @@ def _budget_terms(bound: Mapping[str, object] | None) -> dict[str, object] | Non
     """Return the terms of a budget as JSON values; None if there is no budget."""
     if bound is None:
         return None
-    return {name: bound[name] for name in _STATED if bound.get(name) is not None}
+    return {name: bound[name] for name in _BUDGET_TERMS if bound.get(name) is not None}
 
 
 def _is_higher(before: Mapping[str, Any], after: Mapping[str, Any] | None) -> bool:
@@ -333,11 +333,11 @@ def write_terms(connection: Connection, present: Ledger | None) -> None:
 
 
 #: Kind of a budget's unit that the first release with this name decides: rows or users.
-OPEN = "row or user"
+OPEN_KIND = "row or user"
 #: Name of the entry of a budget among those of streams.
 BUDGET = "budget of the ledger"
 #: Names of a budget's unit that stand for people.
-_PEOPLE = re.compile(
+_NAMES_OF_PEOPLE = re.compile(
     "borrower|citizen|client|customer|employee|guest|household|human|individual|inhabitant|member|"
     "passenger|patient|people|person|pupil|reader|resident|student|subscriber|user|visitor|worker",
     re.IGNORECASE,
@@ -350,8 +350,8 @@ class SpentUnit(NamedTuple):
     Attributes:
         name: name of the stream or table.
         unit: name of the unit, such as "reader".
-        kind: kind of unit with this name: "event" (any row), "user", "edge" or "letter"; `OPEN`
-            for a budget whose name no release has yet; None if unknown.
+        kind: kind of unit with this name: "event" (any row), "user", "edge" or "letter";
+            `OPEN_KIND` for a budget whose name no release has yet; None if unknown.
     """
 
     name: str
@@ -386,7 +386,7 @@ def unit_word(
     """
     spent_units = list(spent_units)
     # Unless its name is stated, a release of rows is none of what a budget names.
-    inherited = (kind, None, OPEN) if kind == "user" else (kind, None)
+    inherited = (kind, None, OPEN_KIND) if kind == "user" else (kind, None)
     units_of_kind = [spent for spent in spent_units if kind is None or spent.kind in inherited]
     if stated_unit is None:
         names = list(dict.fromkeys(base_unit(spent.unit) for spent in units_of_kind))
@@ -449,7 +449,7 @@ def _refuse_other_kind(name: str, kind: str | None, spent_units: Sequence[SpentU
     if kind is None:
         return
     for spent in spent_units:
-        is_of_kind = spent.kind in (kind, None, OPEN)
+        is_of_kind = spent.kind in (kind, None, OPEN_KIND)
         if not is_of_kind and base_unit(spent.unit) == name:
             raise InvalidInputError(
                 f"{name!r} means one {spent.kind} in the release {spent.name!r} of this state, but "
@@ -543,7 +543,7 @@ def unit_of_budget(about: str, released: Iterable[SpentUnit] = ()) -> SpentUnit:
 
     The unit's name is ``about``. Its kind is the name itself for "event", "edge" or "letter", and
     "user" for a word for people or a period of somebody. For any other name the kind is that of the
-    first unit in ``released`` with this name, or `OPEN` if there is none.
+    first unit in ``released`` with this name, or `OPEN_KIND` if there is none.
 
     >>> [unit_of_budget(about).kind for about in ("move", "Person", "move's week", "event")]
     ['row or user', 'user', 'user', 'event']
@@ -553,9 +553,9 @@ def unit_of_budget(about: str, released: Iterable[SpentUnit] = ()) -> SpentUnit:
     word = base_unit(about)
     if about in _NO_USERS:
         kind = about
-    elif states_period(about) or _PEOPLE.fullmatch(word):
+    elif states_period(about) or _NAMES_OF_PEOPLE.fullmatch(word):
         kind = "user"
     else:
         kinds = (spent.kind for spent in released if spent.kind and base_unit(spent.unit) == word)
-        kind = next(kinds, OPEN)
+        kind = next(kinds, OPEN_KIND)
     return SpentUnit(BUDGET, about, kind)

@@ -31,7 +31,7 @@ from counton.base.errors import (
     param,
 )
 from counton.base.outside_input import open_plain, read_plain
-from counton.noise.guard_file import PAST, Entries, GuardFile, parse_entries
+from counton.noise.guard_file import REMEMBERED_RELEASES, Entries, GuardFile, parse_entries
 from counton.state import journal, ledger_rows
 from counton.state.database import Database, parse_address
 from counton.state.public_rows import PublicRow, public_row, public_rows
@@ -40,14 +40,14 @@ from counton.state.sql import Connection
 #: Where a rollback guard is kept: a folder.
 Folder = str | os.PathLike[str]
 #: Given as the folder by a user who wants no rollback guard.
-NONE = "none"
+NO_FOLDER = "none"
 #: Stands in place of a key's fingerprint in the entry that begins a file.
-_BEGINNING = "beginning"
+_BEGINNING_MARK = "beginning"
 #: Exceptions raised if a rollback guard cannot be read or written.
-_FAILS = (OSError, ValueError)
+_GUARD_ERRORS = (OSError, ValueError)
 _NOTHING_RELEASED = (
     "nothing was released; make it writable (its mode, its folder, the space left), or name a "
-    f"folder that is ({param('rollback_guard')}), or {NONE!r} for no rollback guard"
+    f"folder that is ({param('rollback_guard')}), or {NO_FOLDER!r} for no rollback guard"
 )
 
 
@@ -69,9 +69,9 @@ def address_of(folder: Folder) -> str:
     if not isinstance(text, str) or not text or "://" in text:
         raise InvalidInputError(
             f"{param('rollback_guard', folder)} is not the path of a folder: give a folder, which "
-            f"may lie on a disk that several machines share, or {NONE!r} for no rollback guard"
+            f"may lie on a disk that several machines share, or {NO_FOLDER!r} for no rollback guard"
         )
-    return text if text == NONE else os.path.abspath(text)
+    return text if text == NO_FOLDER else os.path.abspath(text)
 
 
 class GuardPosition(NamedTuple):
@@ -120,7 +120,7 @@ class RollbackGuard:
         files = {
             folder: self._file(folder)
             for folder in dict.fromkeys((self.folder, self._named_folder, default_folder() or ""))
-            if folder not in ("", NONE)
+            if folder not in ("", NO_FOLDER)
         }
         # A user's folder may belong to somebody else, as under ``sudo``.
         entries_by_folder = {
@@ -143,7 +143,7 @@ class RollbackGuard:
             {**entry, "where": str(files[folder].path)}
             for folder, entries in entries_by_folder.items()
             for entry in entries
-            if entry["key"] != _BEGINNING
+            if entry["key"] != _BEGINNING_MARK
         ]
         self.entries.sort(key=lambda entry: -int(entry["step"]))
 
@@ -158,7 +158,7 @@ class RollbackGuard:
             return entries
         except (FileNotFoundError, NotADirectoryError):
             return []
-        except _FAILS as error:
+        except _GUARD_ERRORS as error:
             raise StateError(
                 f"the rollback guard {file.path} of state {self._label} cannot be read "
                 f"({_why(error)}). It records the last releases, and without it nobody can tell "
@@ -186,13 +186,13 @@ class RollbackGuard:
         folder = self._named_folder or ("" if self.missing else self.folder) or default_folder()
         if folder is None:
             raise self._unwritten("", "the user has no home", _NOTHING_RELEASED)
-        if folder == self.folder and not (accept and folder != NONE):
+        if folder == self.folder and not (accept and folder != NO_FOLDER):
             return
-        new = None if folder == NONE else self._file(folder)
+        new = None if folder == NO_FOLDER else self._file(folder)
         if new is not None:
             ledger_rows.lock(connection)
             old = None if self.missing or self.file == new else self.file
-            self._begin(connection, old, new, rows=accept or self.folder == NONE)
+            self._begin(connection, old, new, rows=accept or self.folder == NO_FOLDER)
         connection.execute("UPDATE counton_database SET witness = :folder", folder=folder)
         self.folder = folder
         self.file = new
@@ -212,13 +212,13 @@ class RollbackGuard:
                 for row in public_rows(connection)
             ]
             entries = [*(self._entry(position, digest) for position, digest in positions), *entries]
-        first = self._entry(GuardPosition(_BEGINNING, "", 0), "")
+        first = self._entry(GuardPosition(_BEGINNING_MARK, "", 0), "")
         try:
             new.begin([{**first, "moving": old is not None}, *reversed(entries)])
             if old is not None:
                 old.move_to(new)
                 new.begin([{**first, "moving": False}])
-        except _FAILS as error:
+        except _GUARD_ERRORS as error:
             raise self._unwritten(str(new.path), _why(error), _NOTHING_RELEASED) from None
 
     def refuse_missing(self) -> None:
@@ -264,7 +264,7 @@ class RollbackGuard:
                 self._refuse_unknown(connection, GuardPosition.from_row(row))
 
     def _refuse_unknown(self, connection: Connection, position: GuardPosition) -> None:
-        if not position.step or self.folder == NONE or self._entries_of(position):
+        if not position.step or self.folder == NO_FOLDER or self._entries_of(position):
             return
         # A stream is recorded before its first commit, perhaps after this rollback guard was read.
         # If its second step was recorded, too, it is refused this once.
@@ -351,7 +351,9 @@ class RollbackGuard:
             past = {**dict(map(tuple, entry["past"])), entry["step"]: entry["digest"]}
             if past.get(position.step, digest) != digest:
                 raise self._other_release(position.name, position.step, entry["where"])
-            is_known |= position.step in past or (len(past) > PAST and position.step < min(past))
+            is_known |= position.step in past or (
+                len(past) > REMEMBERED_RELEASES and position.step < min(past)
+            )
         later = bool(entries) and entries[0]["step"] > position.step
         if later and not is_known:
             raise self._other_release(position.name, position.step, entries[0]["where"])
@@ -411,7 +413,7 @@ class RollbackGuard:
             return
         try:
             other = act(file)
-        except _FAILS as error:
+        except _GUARD_ERRORS as error:
             raise self._unwritten(str(file.path), _why(error), consequence) from None
         if other is not None:
             raise self._other_release(name, other, str(file.path))
@@ -484,7 +486,7 @@ def refuse_used(
         lost: whether the state has no streams, and its key is not new.
         fingerprint: fingerprint of a key that is used as it is; None if the key is derived.
     """
-    if folder in (None, NONE):
+    if folder in (None, NO_FOLDER):
         return
     for path in sorted(Path(str(folder)).glob("*.witness")):
         if path.stem == identity:
@@ -531,7 +533,7 @@ def remark_on_guard(
             folder_of_state = str(connection.value("SELECT witness FROM counton_database"))
     named = "" if folder is None else address_of(folder)
     used_folder = named or folder_of_state or default_folder()
-    if used_folder in (None, NONE) or address.file is None:
+    if used_folder in (None, NO_FOLDER) or address.file is None:
         return None
     folder_path = Path(os.path.realpath(str(used_folder)))
     if not folder_path.is_relative_to(address.file.resolve().parent):

@@ -30,14 +30,14 @@ class NoStateError(StreamMismatchError):
 
 
 #: Suffixes of the files that SQLite makes beside a database.
-_BESIDE = ("-wal", "-shm", "-journal")
+_SUFFIXES_BESIDE = ("-wal", "-shm", "-journal")
 #: Suffix of a state's name while the state is being made.
-_TEMPORARY = re.compile(r"\.[a-z0-9_]{8}")
+_TEMPORARY_SUFFIX = re.compile(r"\.[a-z0-9_]{8}")
 
 
 def files_of(path: Path) -> list[Path]:
     """List a SQLite file and the files that SQLite makes beside it, existing or not."""
-    return [Path(f"{path}{suffix}") for suffix in ("", *_BESIDE)]
+    return [Path(f"{path}{suffix}") for suffix in ("", *_SUFFIXES_BESIDE)]
 
 
 def connect(path: Path, timeout_seconds: float) -> Any:
@@ -72,7 +72,7 @@ def copy_of(path: Path, target: Path, timeout: float) -> Iterator[sqlite3.Connec
         sqlite3.Error, OSError: the file could not be copied; no copy is left.
     """
     # Unfinished copies that killed processes left are as secret as the file.
-    remove_left(target.parent, f".{target.name}.", _BESIDE)
+    remove_left(target.parent, f".{target.name}.", _SUFFIXES_BESIDE)
     handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)  # mode 0600
     try:
         try_lock(handle)  # held while this process writes: an unlocked file is a leftover
@@ -186,7 +186,7 @@ def _remove_temporary_links(path: Path, status: os.stat_result) -> None:
         status: its status.
     """
     for other in path.parent.glob(f".{glob.escape(path.name)}.*"):
-        if _TEMPORARY.fullmatch(other.name.removeprefix(f".{path.name}")) is None:
+        if _TEMPORARY_SUFFIX.fullmatch(other.name.removeprefix(f".{path.name}")) is None:
             continue
         with suppress(OSError):
             if os.path.samestat(other.lstat(), status):

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from counton.statistics.statistic import Statistic
 
 #: Module and class of each of counton's own statistics.
-OWN = {
+OWN_STATISTICS = {
     "count": "counton.statistics.count:Count",
     "sum": "counton.statistics.count:Sum",
     "average": "counton.statistics.average:Average",
@@ -36,8 +36,11 @@ OWN = {
 }
 #: Module of each class. Classes without a command name are of groups, of users in a report, and of
 #: events in their order, which are counted in memory (`counton.RunningStatistic`).
-KNOWN: dict[str, str] = {
-    **{location.partition(":")[2]: location.partition(":")[0] for location in OWN.values()},
+MODULES: dict[str, str] = {
+    **{
+        location.partition(":")[2]: location.partition(":")[0]
+        for location in OWN_STATISTICS.values()
+    },
     "Distinct": "counton.statistics.distinct",
     "Substrings": "counton.statistics.sequences.substrings",
     "Episodes": "counton.statistics.sequences.episodes",
@@ -71,7 +74,7 @@ def keywords() -> tuple[str, ...]:
     >>> keywords()[:3]
     ('count', 'sum', 'average')
     """
-    return (*OWN, *(name for name in _others() if name not in OWN))
+    return (*OWN_STATISTICS, *(name for name in _others() if name not in OWN_STATISTICS))
 
 
 def is_keyword(name: object) -> TypeGuard[str]:
@@ -80,7 +83,7 @@ def is_keyword(name: object) -> TypeGuard[str]:
     >>> is_keyword("average"), is_keyword("Average")
     (True, False)
     """
-    return isinstance(name, str) and (name in OWN or name in _others())
+    return isinstance(name, str) and (name in OWN_STATISTICS or name in _others())
 
 
 def nearest(name: object) -> str | None:
@@ -115,7 +118,7 @@ def statistic_named(keyword: str) -> type[Statistic]:
     >>> statistic_named("average").__name__
     'Average'
     """
-    location = OWN.get(keyword) or _others().get(keyword)
+    location = OWN_STATISTICS.get(keyword) or _others().get(keyword)
     if location is None:
         raise InvalidInputError(no_statistic(keyword))
     module, _, name = location.partition(":")
@@ -128,7 +131,7 @@ def statistic_named(keyword: str) -> type[Statistic]:
         ) from error
     bases = statistic.__mro__ if isinstance(statistic, type) else ()
     fits = any((base.__module__, base.__name__) == _BASE for base in bases)
-    is_taken = fits and keyword not in OWN and statistic.__name__ in KNOWN
+    is_taken = fits and keyword not in OWN_STATISTICS and statistic.__name__ in MODULES
     if not fits or statistic.keyword != keyword or is_taken:
         raise InvalidInputError(
             f"statistic {keyword!r} is {location}; it must be a subclass of "
@@ -166,14 +169,14 @@ def statistic_of_kind(kind: type[Statistic], saved: Mapping[str, Any]) -> Statis
 def statistic_from_dict(saved: Mapping[str, Any]) -> Statistic:
     """Rebuild a statistic from the dict of `statistic_to_dict`, which names its class."""
     name = saved.get("statistic")
-    if isinstance(name, str) and name in KNOWN:
-        statistic_type: type[Statistic] = getattr(import_module(KNOWN[name]), name)
+    if isinstance(name, str) and name in MODULES:
+        statistic_type: type[Statistic] = getattr(import_module(MODULES[name]), name)
         return statistic_of_kind(statistic_type, saved)
     for keyword, location in _others().items():
-        if keyword not in OWN and location.partition(":")[2] == name:
+        if keyword not in OWN_STATISTICS and location.partition(":")[2] == name:
             return statistic_of_kind(statistic_named(keyword), saved)
     others = [location.partition(":")[2] for location in _others().values()]
     raise InvalidInputError(
         f"statistic is {quote(name)}, which is not known; known are "
-        f"{', '.join([*KNOWN, *others])}: install the package that provides another one"
+        f"{', '.join([*MODULES, *others])}: install the package that provides another one"
     )

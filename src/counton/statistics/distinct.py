@@ -16,7 +16,7 @@ from counton.privacy import ContributionBound
 from counton.statistics.clipping import beyond_in_words
 from counton.statistics.statistic import Events, Exact, Statistic
 from counton.statistics.users import (
-    DIGEST,
+    DIGEST_BYTES,
     comes_or_goes,
     records_of,
     split_user,
@@ -26,7 +26,7 @@ from counton.statistics.users import (
 
 _MOST_CHANGES = 2**40
 #: A record of a user: a digest, and the number of counted changes. (The last number is unused.)
-_RECORD = np.dtype([("user", f"V{DIGEST}"), ("times", "<i8"), ("unused", "<i8")])
+_RECORD = np.dtype([("user", f"V{DIGEST_BYTES}"), ("times", "<i8"), ("unused", "<i8")])
 
 
 class Distinct(Statistic):
@@ -151,6 +151,6 @@ class _Users(Exact):
     @override
     def save(self) -> bytes:
         records = np.zeros(len(self._times), _RECORD)
-        records["user"] = np.frombuffer(b"".join(self._times), f"V{DIGEST}")
+        records["user"] = np.frombuffer(b"".join(self._times), f"V{DIGEST_BYTES}")
         records["times"] = [*self._times.values()]
         return self._step.to_bytes(8, "little") + records.tobytes()

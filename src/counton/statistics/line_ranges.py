@@ -22,7 +22,7 @@ from counton.statistics.statistic import ErrorScale
 from counton.strategies.strategy import Norm
 from counton.tables.grid import Grid
 from counton.tables.line_catalogue import NAMES, line_over_time
-from counton.tables.workloads import NAMED, Workload, workload
+from counton.tables.workloads import NAMED_WORKLOADS, Workload, workload
 
 if TYPE_CHECKING:
     from counton.planning.plans import Plan
@@ -152,9 +152,9 @@ class Ranges(GridCells):
         neighbours: Relation = "add_remove",
         unit: str | None = None,
     ) -> None:
-        if workload not in NAMED:
+        if workload not in NAMED_WORKLOADS:
             raise InvalidInputError(
-                f"workload is {quote(workload)}; it must be one of {', '.join(NAMED)}"
+                f"workload is {quote(workload)}; it must be one of {', '.join(NAMED_WORKLOADS)}"
             )
         if line is not None and line not in NAMES:
             raise InvalidInputError(

@@ -13,7 +13,7 @@ from counton.base.errors import InvalidInputError, StateError
 from counton.base.exact import quote
 
 #: Bytes of a digest. Among 10^9 users, two have equal digests with probability below 1e-20.
-DIGEST = 16
+DIGEST_BYTES = 16
 #: Integers have at most 1,000 digits; Python writes none of over 4,300.
 _MOST_BITS = 3321
 
@@ -39,7 +39,7 @@ def unique_digests(users: list[Any], *, once: bool = False) -> tuple[list[bytes]
         encoded = [b"s" + name.encode("utf-8", "surrogatepass") for name in different]
     else:
         encoded = [*different] if names is not users else [_name_bytes(name) for name in different]
-    digests = [blake2b(name, digest_size=DIGEST).digest() for name in encoded]
+    digests = [blake2b(name, digest_size=DIGEST_BYTES).digest() for name in encoded]
     if once or len(different) == len(names):
         return digests, np.arange(len(different), dtype=np.intp)
     place = dict(zip(different, range(len(different)), strict=True))
@@ -71,7 +71,7 @@ def records_of(saved: bytes, kind: np.dtype[Any]) -> NDArray[np.void]:
 def user_digests(records: NDArray[np.void]) -> list[bytes]:
     """Return the digest of each record."""
     digests = records["user"].tobytes()
-    return [digests[start : start + DIGEST] for start in range(0, len(digests), DIGEST)]
+    return [digests[start : start + DIGEST_BYTES] for start in range(0, len(digests), DIGEST_BYTES)]
 
 
 def split_user(event: Any, second: str) -> tuple[Any, Any]:

@@ -253,7 +253,9 @@ class Queries(Workload):
         return self.matrix.T @ self.matrix
 
 
-NAMED: dict[str, type[NamedWorkload]] = {kind.name: kind for kind in (AllRanges, Prefixes)}
+NAMED_WORKLOADS: dict[str, type[NamedWorkload]] = {
+    kind.name: kind for kind in (AllRanges, Prefixes)
+}
 
 
 def workload(kind: str | Workload | ArrayLike, cells: int) -> Workload:
@@ -270,12 +272,12 @@ def workload(kind: str | Workload | ArrayLike, cells: int) -> Workload:
     AllRanges(10)
     """
     if isinstance(kind, str):
-        if kind not in NAMED:
+        if kind not in NAMED_WORKLOADS:
             raise InvalidInputError(
-                f"workload is {kind!r}; give one of {', '.join(NAMED)}, or a matrix with one row "
-                "for each query"
+                f"workload is {kind!r}; give one of {', '.join(NAMED_WORKLOADS)}, or a matrix with "
+                "one row for each query"
             )
-        return NAMED[kind](cells)
+        return NAMED_WORKLOADS[kind](cells)
     result = kind if isinstance(kind, Workload) else Queries(kind)
     if result.cells != cells:
         raise InvalidInputError(

@@ -31,7 +31,7 @@ from counton.testing.rows import PropertyViolationError, names_subject, require,
 #: all of them.
 _MOST_CELLS = 2**12
 #: Largest number of names that are looked up.
-NAMES = 64
+MOST_NAMES = 64
 #: The events of each step.
 Batches = Sequence[Sequence[Any]]
 
@@ -116,9 +116,9 @@ def check_statistic_description(statistic: Statistic, batches: Batches) -> None:
     numbers: Sequence[Any] = statistic.number_names
     place_of: Callable[[Any], int] = partial(place_of_name, statistic)
     if isinstance(statistic, NamedCells):
-        numbers = list(map(statistic.name_of, range(min(math.prod(statistic.cells), NAMES))))
+        numbers = list(map(statistic.name_of, range(min(math.prod(statistic.cells), MOST_NAMES))))
         place_of = statistic.cell
-    for cell, name in enumerate([*numbers][:NAMES] if [*numbers] != [None] else ()):
+    for cell, name in enumerate([*numbers][:MOST_NAMES] if [*numbers] != [None] else ()):
         try:
             number = place_of(name)
         except InvalidInputError:
@@ -466,7 +466,7 @@ def _shown_results(statistic: Statistic, release: StepRelease) -> dict[str, Any]
     reading = result_of_release(statistic, release)
     results: dict[str, Any] = dict(reading.table_columns(0.9))
     results[" words"] = np.array([reading.describe(), repr(reading)])
-    for name in [*reading.number_names][:NAMES]:
+    for name in [*reading.number_names][:MOST_NAMES]:
         try:
             results[f" number {name}"] = np.array([reading[name], *reading.interval(name, 0.9)])
         except InvalidInputError:

@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from counton.training.strategies import Tap, TrainingStrategy
 
 #: Coordinates that one generator of PyTorch draws.
-_BLOCK = 2**22
+_COORDINATES_PER_GENERATOR = 2**22
 #: Words of the Mersenne twister's state, and the byte at which they begin in PyTorch's own state.
-_TWISTER = 624
-_BEGIN = 24
+_TWISTER_WORDS = 624
+_TWISTER_OFFSET = 24
 
 
 class DeviceField:
@@ -45,9 +45,11 @@ class DeviceField:
         import torch
 
         out = torch.empty(stop - first, device=device, dtype=torch.float32)
-        for block in range(first // _BLOCK, -(-stop // _BLOCK)):
-            begin = block * _BLOCK
-            end = min((block + 1) * _BLOCK, self.size)
+        for block in range(
+            first // _COORDINATES_PER_GENERATOR, -(-stop // _COORDINATES_PER_GENERATOR)
+        ):
+            begin = block * _COORDINATES_PER_GENERATOR
+            end = min((block + 1) * _COORDINATES_PER_GENERATOR, self.size)
             low = max(first, begin)
             high = min(stop, end)
             part = out[low - first : high - first]
@@ -62,12 +64,14 @@ class DeviceField:
 
         twister = device.type == "cpu"  # it takes 32 bits of a seed; the whole state has more
         address = hashlib.shake_256(self._subkey + node.encode())
-        drawn = address.digest(4 * _TWISTER if twister else 8)
+        drawn = address.digest(4 * _TWISTER_WORDS if twister else 8)
         generator = torch.Generator(device)
         generator.manual_seed(int.from_bytes(drawn[:8], "little"))
         if twister:
             state = generator.get_state()
-            words = state.numpy()[_BEGIN : _BEGIN + 8 * _TWISTER].view("<u8")
+            words = state.numpy()[_TWISTER_OFFSET : _TWISTER_OFFSET + 8 * _TWISTER_WORDS].view(
+                "<u8"
+            )
             words[:] = np.frombuffer(drawn, "<u4")
             generator.set_state(state)
         return generator

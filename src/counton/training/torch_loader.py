@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from counton.training.torch import PrivateSteps
 
 #: Options of ``DataLoader`` that choose the examples of a batch.
-_CHOOSING = ("batch_size", "shuffle", "sampler", "batch_sampler", "drop_last")
+_CHOOSING_OPTIONS = ("batch_size", "shuffle", "sampler", "batch_sampler", "drop_last")
 
 
 class StepLoader:
@@ -44,7 +44,7 @@ class StepLoader:
         part: tuple[int, int],
         options: Mapping[str, Any],
     ) -> None:
-        for name in _CHOOSING:
+        for name in _CHOOSING_OPTIONS:
             if name in options:
                 raise InvalidInputError(
                     f"{name} would choose other batches than those of the sampler, on which the "

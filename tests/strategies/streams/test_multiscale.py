@@ -15,7 +15,12 @@ from counton.base.distributions import DiscreteGaussian
 from counton.base.errors import HorizonExceededError, InvalidInputError
 from counton.strategies import Metric, MultiscaleStrategy, noise_variance
 from counton.strategies.participation import Schedule, sensitivities, sensitivity
-from counton.strategies.streams.multiscale import _DIFFERENCE, _STEP, MultiscaleColumns, _Grid
+from counton.strategies.streams.multiscale import (
+    _DIFFERENCE_WEIGHTS,
+    _RELEASE_WEIGHTS,
+    MultiscaleColumns,
+    _Grid,
+)
 from counton.testing import HashedNoise
 
 
@@ -221,8 +226,8 @@ def test_means_and_maxima_are_those_of_all_steps(horizon: int) -> None:
     assert strategy.overall_variance("max") == pytest.approx(variances.max(), rel=1e-4)
     assert strategy.overall_variance("max", "windows") == pytest.approx(alone.max(), rel=1e-4)
     # as on streams too long to look at every step
-    assert strategy._largest(_STEP) == pytest.approx(variances.max(), rel=1e-4)
-    assert strategy._largest(_DIFFERENCE) == pytest.approx(alone[1:].max(), rel=1e-4)
+    assert strategy._largest(_RELEASE_WEIGHTS) == pytest.approx(variances.max(), rel=1e-4)
+    assert strategy._largest(_DIFFERENCE_WEIGHTS) == pytest.approx(alone[1:].max(), rel=1e-4)
 
 
 # --- known answers -------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from counton.tables import (
     Queries,
     Workload,
 )
-from counton.tables.workloads import NAMED
+from counton.tables.workloads import NAMED_WORKLOADS
 from counton.testing.node_noise import HashedNoise, ShiftedNoise
 from counton.testing.rows import build_again, names_subject, require, require_description
 from own_laws.equality import require_equality
@@ -151,7 +151,7 @@ def check_line_workloads(strategy: LineStrategy) -> None:
     known = _explicit(strategy.cells)
     if getattr(strategy, "consistent", True):
         covariance = _covariance(strategy)
-        every = (*(kind(cells) for kind in {**NAMED, **OWN}.values()), known[-1][0])
+        every = (*(kind(cells) for kind in {**NAMED_WORKLOADS, **OWN}.values()), known[-1][0])
         expectations = [
             (workload, float((workload.gram() * covariance).sum())) for workload in every
         ]

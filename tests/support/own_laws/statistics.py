@@ -18,7 +18,7 @@ from counton.statistics.results import result_of_release
 from counton.statistics.statistic import NamedCells, Statistic, shape_of
 from counton.testing.rows import names_subject, require
 from counton.testing.statistic_checks import (
-    NAMES,
+    MOST_NAMES,
     Batches,
     cell_changes,
     check_statistic_rows,
@@ -181,7 +181,7 @@ def _check_numbers(statistic: Statistic, release: StepRelease) -> None:
     """
     reading = result_of_release(statistic, release)
     cells = math.prod(statistic.cells) if tuple(statistic.error_of) == _OF_ONE_CELL else 0
-    for place, name in enumerate([*reading.number_names][:NAMES]):
+    for place, name in enumerate([*reading.number_names][:MOST_NAMES]):
         try:
             number = reading.number_of(name)
             std = reading.std(name)
@@ -242,7 +242,7 @@ def _check_shown_values(statistic: Any, machine: Any, others: Any, found: Any) -
         }
         require(len(words) == 1, f"texts about step {step} change with the counted events")
         std = float(machine.design.errors.std(range(step, step + 1))[0])
-        for cell in range(min(math.prod(statistic.cells), NAMES)):
+        for cell in range(min(math.prod(statistic.cells), MOST_NAMES)):
             name = _query_name(statistic, cell)
             value = machine.values(np.array([cell]), step)[0].item()
             for reading in readings if name is not None else ():

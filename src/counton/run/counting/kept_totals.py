@@ -13,9 +13,9 @@ from counton.state.stream_reader import JournalReader
 from counton.windowing.lazy_polars import polars as pl
 
 #: Columns that say whose totals a row has.
-KEY: Final = ("window", "cell")
+KEY_COLUMNS: Final = ("window", "cell")
 #: Columns of the totals that the state keeps.
-KEPT: Final = ("seen_rows", "seen_total", "counted_rows", "counted_total")
+KEPT_COLUMNS: Final = ("seen_rows", "seen_total", "counted_rows", "counted_total")
 
 _seen_rows = pl.col("seen_rows")
 _seen_total = pl.col("seen_total")
@@ -31,7 +31,7 @@ def kept_totals(
     Args:
         touched: numbers of the windows.
     """
-    schema = dict.fromkeys((*KEY, *KEPT), pl.Int64)
+    schema = dict.fromkeys((*KEY_COLUMNS, *KEPT_COLUMNS), pl.Int64)
     frames = [pl.DataFrame(schema=schema)]
     blocks = iter(()) if stream is None else reveal(stream.observed_blocks(Private(touched)))
     last = len(measurement.kept) - 1  # the total, or the number of rows if that is the total
@@ -54,9 +54,11 @@ def kept_totals(
 def join_totals(totals: pl.DataFrame, sums: pl.DataFrame) -> pl.DataFrame:
     """Join kept totals and sums of rows; what one of them lacks is 0."""
     if not totals.height:  # a first run may have millions of sums
-        return sums.with_columns(pl.lit(0, pl.Int64).alias(name) for name in KEPT).sort(KEY)
-    joined = totals.join(sums, on=KEY, how="full", coalesce=True)
-    return joined.fill_null(0).sort(KEY)
+        return sums.with_columns(pl.lit(0, pl.Int64).alias(name) for name in KEPT_COLUMNS).sort(
+            KEY_COLUMNS
+        )
+    joined = totals.join(sums, on=KEY_COLUMNS, how="full", coalesce=True)
+    return joined.fill_null(0).sort(KEY_COLUMNS)
 
 
 def is_due() -> pl.Expr:

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from counton.base.arrays import narrowest
 from counton.base.private import Private, reveal
 from counton.run.counting.exactness import AddedSums
-from counton.run.counting.kept_totals import KEPT, KEY, is_due
+from counton.run.counting.kept_totals import KEPT_COLUMNS, KEY_COLUMNS, is_due
 from counton.run.counting.late_rows import counting_step
 from counton.run.counting.measurement import Measurement, Span
 from counton.run.counting.missing_rows import MissingRows
@@ -83,13 +83,13 @@ class PlannedSteps:
         late_rows_before: LateRowStats,
     ) -> PlannedSteps:
         """Compare a run's rows with what the state has kept."""
-        totals = rows.seen(totals_before, span).select([*KEY, *KEPT])
+        totals = rows.seen(totals_before, span).select([*KEY_COLUMNS, *KEPT_COLUMNS])
         compared = totals.with_columns(was_rows=pl.lit(0, pl.Int64), was_total=pl.lit(0, pl.Int64))
         if totals_before.height:  # a first run has no totals, and a join of all sums takes memory
             before = totals_before.select(
                 "window", "cell", was_rows="seen_rows", was_total="seen_total"
             )
-            compared = totals.join(before, on=KEY, how="left").fill_null(0)
+            compared = totals.join(before, on=KEY_COLUMNS, how="left").fill_null(0)
         has_moved = (_seen_rows != pl.col("was_rows")) | (_seen_total != pl.col("was_total"))
         is_counted_now = is_due() & _is_counted_by(span.new_steps)
         changed = compared.filter(has_moved | is_counted_now)["window"].unique().sort()

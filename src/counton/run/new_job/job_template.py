@@ -564,7 +564,13 @@ def refuse_state(job: Job) -> None:
 
 
 #: Example values for missing options of a new stream.
-_USUAL = {"every": "1d", "windows": 365, "epsilon": "1", "max_contributions": 3, "groups": "A,B,C"}
+_EXAMPLE_VALUES = {
+    "every": "1d",
+    "windows": 365,
+    "epsilon": "1",
+    "max_contributions": 3,
+    "groups": "A,B,C",
+}
 
 
 def with_examples(job: Job, missing: Collection[str], look: FirstLook) -> tuple[list[str], Job]:
@@ -591,7 +597,7 @@ def with_examples(job: Job, missing: Collection[str], look: FirstLook) -> tuple[
             asked.append("until")
         start = start_of_old_rows(with_time, look) or start
     examples: dict[str, object] = {
-        **_USUAL,
+        **_EXAMPLE_VALUES,
         **form,
         "start": start,
         "time": time,

@@ -23,7 +23,7 @@ from counton.run.spec.stream_spec import StreamSpec
 from counton.state import Store
 from counton.state.database import Closing, parse_address
 from counton.state.keys import state_files
-from counton.state.rollback_guard import NONE as NO_ROLLBACK_GUARD
+from counton.state.rollback_guard import NO_FOLDER as NO_ROLLBACK_GUARD
 from counton.state.sqlite_file import NoStateError, files_of
 
 

@@ -17,7 +17,7 @@ from counton.continual.formulas import Estimate
 from counton.privacy import ContributionBound
 from counton.statistics.cells import Cells
 from counton.statistics.graphs.graph_statistic import (
-    DIFFER,
+    DIFFERENCE_IN_WORDS,
     UNIT,
     NodeNumbers,
     keys_of,
@@ -119,7 +119,7 @@ class Forest(Statistic):
 
     @override
     def neighbours_differ(self) -> str:
-        return DIFFER
+        return DIFFERENCE_IN_WORDS
 
     @override
     def begin(self) -> Exact:

@@ -20,7 +20,7 @@ from counton.statistics.statistic import Events, Exact, Statistic
 
 #: The word for the protected unit, and how neighbouring streams differ.
 UNIT = "edge"
-DIFFER = (
+DIFFERENCE_IN_WORDS = (
     "in all sightings of one edge; all others stay in their steps, and a step left without one is "
     "empty"
 )
@@ -76,7 +76,7 @@ class GraphStatistic(Statistic):
 
     @override
     def neighbours_differ(self) -> str:
-        return DIFFER
+        return DIFFERENCE_IN_WORDS
 
     @override
     def begin(self) -> Exact:

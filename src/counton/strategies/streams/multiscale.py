@@ -391,13 +391,13 @@ def _covariance_of(nodes: Sequence[range], variances: Sequence[Floats]) -> Float
 
 #: Two matrices, for P = 2 Q and P = 2 Q + 1: they convert weights of the nodes P - 2 .. P + 2 of a
 #: level to weights of the nodes Q - 2 .. Q + 2 of the next higher level; in units of 1/16.
-CLIMB = tuple(
+CLIMBING_MATRICES = tuple(
     interpolate(np.eye(5, dtype=np.int64), -2, range(odd - 2, odd + 3)).T for odd in (0, 1)
 )
 #: Weights of the lowest level's nodes t - 2 .. t + 2 in release t, and in the difference of
 #: releases t and t - 1.
-_STEP = (0, 0, 1, 0, 0)
-_DIFFERENCE = (0, -1, 1, 0, 0)
+_RELEASE_WEIGHTS = (0, 0, 1, 0, 0)
+_DIFFERENCE_WEIGHTS = (0, -1, 1, 0, 0)
 
 
 class _Grid(NamedTuple):
@@ -566,7 +566,7 @@ class MultiscaleStrategy(StreamStrategy):
         """
         step = check_step(self, step)
         nodes = []
-        read = [*_STEP]
+        read = [*_RELEASE_WEIGHTS]
         for level in range(len(self._grid.nodes)):
             first = (step >> level) - 2
             for node, weight in enumerate(read, start=first):
@@ -575,7 +575,7 @@ class MultiscaleStrategy(StreamStrategy):
                     exact = Fraction(weight, 16**level) * node_scale
                     whole = exact.denominator == 1
                     nodes.append(Node(level, node + 1, int(exact) if whole else exact))
-            climb = CLIMB[step >> level & 1]
+            climb = CLIMBING_MATRICES[step >> level & 1]
             read = [sum(int(a) * b for a, b in zip(row, read, strict=True)) for row in climb]
         return tuple(nodes)
 
@@ -660,7 +660,7 @@ class MultiscaleStrategy(StreamStrategy):
         """Return the variances of the counts of the steps first + 1 .. last: shape (windows,)."""
         around = np.arange(-2, 3)
         total = np.zeros(len(last))
-        step_reads = np.array(_STEP, np.float64)
+        step_reads = np.array(_RELEASE_WEIGHTS, np.float64)
         later, earlier = (
             (ends > 0).astype(np.float64)[:, None] * step_reads for ends in (last, first)
         )
@@ -693,7 +693,11 @@ class MultiscaleStrategy(StreamStrategy):
             of: "totals" for the releases, "windows" for the counts of single steps.
         """
         check_metric(metric)
-        read, first = (_DIFFERENCE, float(self.variance([1])[0])) if of == "windows" else (_STEP, 0)
+        read, first = (
+            (_DIFFERENCE_WEIGHTS, float(self.variance([1])[0]))
+            if of == "windows"
+            else (_RELEASE_WEIGHTS, 0)
+        )
         if metric == "mean":
             return (first + self._sum_of_variances(read)) / self.horizon
         if self.horizon <= _MOST_ENUMERATED_STEPS:
@@ -710,10 +714,12 @@ class MultiscaleStrategy(StreamStrategy):
         start = np.outer(read, read).astype(np.float64)
         whole = start
         last = start
-        missing = [start] if read == _STEP else [start, start]  # step 0, and for differences step 1
-        indices = [0] if read == _STEP else [0, 1]
+        missing = (
+            [start] if read == _RELEASE_WEIGHTS else [start, start]
+        )  # step 0, and for differences step 1
+        indices = [0] if read == _RELEASE_WEIGHTS else [0, 1]
         total = 0.0
-        climbs = [climb / 16.0 for climb in CLIMB]
+        climbs = [climb / 16.0 for climb in CLIMBING_MATRICES]
         for level in range(len(self._grid.nodes)):
             end = self.horizon >> level
             level_variances = (
@@ -750,7 +756,7 @@ class MultiscaleStrategy(StreamStrategy):
         upper = self._grid.upper
         for level in range(upper):
             steps = np.concatenate([steps, steps | 1 << level])
-            reads = np.concatenate([reads @ (climb.T / 16.0) for climb in CLIMB])
+            reads = np.concatenate([reads @ (climb.T / 16.0) for climb in CLIMBING_MATRICES])
             total = np.tile(total, 2)
             if level >= _PLACE_BITS:
                 pairs = total.reshape(-1, 2)
@@ -770,7 +776,7 @@ class MultiscaleStrategy(StreamStrategy):
             around = covariance[np.ix_(near, near)]
             variances = total + ((reads @ around) * reads).sum(axis=1)
             whole = (node << upper) + steps
-            possible = (whole > (1 if read == _DIFFERENCE else 0)) & (whole <= self.horizon)
+            possible = (whole > (1 if read == _DIFFERENCE_WEIGHTS else 0)) & (whole <= self.horizon)
             largest = max(largest, float(variances[possible].max(initial=0.0)))
         return largest
 
@@ -860,7 +866,7 @@ def _climb(read: Floats, nodes: Integers) -> Floats:
     next higher level, where q is p // 2.
     """
     climbed = np.empty_like(read)
-    for odd, climb in enumerate(CLIMB):
+    for odd, climb in enumerate(CLIMBING_MATRICES):
         some = (nodes & 1) == odd
         climbed[some] = read[some] @ (climb.T / 16.0)
     return climbed
