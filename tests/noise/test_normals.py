@@ -64,7 +64,12 @@ def test_draws_are_the_exact_function_of_their_bits() -> None:
 
 
 @pytest.mark.parametrize(
-    "half", [slice(0, COORDINATES_PER_BLOCK // 2), long(slice(COORDINATES_PER_BLOCK // 2, COORDINATES_PER_BLOCK)), long(slice(None))]
+    "half",
+    [
+        slice(0, COORDINATES_PER_BLOCK // 2),
+        long(slice(COORDINATES_PER_BLOCK // 2, COORDINATES_PER_BLOCK)),
+        long(slice(None)),
+    ],
 )
 def test_normals_pass_tests_that_wider_ones_fail(half: slice) -> None:
     field = NormalField(SUBKEY, 4 * COORDINATES_PER_BLOCK)
