@@ -125,15 +125,25 @@ def test_run_with_unchanged_files_does_not_import_polars(kind: str, tmp_path: Pa
         assert loaded & {"polars", "numpy.ma"} == ({"polars", "numpy.ma"} if is_first else set())
 
 
-@pytest.mark.parametrize("other_group", ["", 'other-group = "others"\n'])
-def test_run_with_unchanged_table_does_not_import_polars(other_group: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "options",
+    [
+        'group-by = "page"\ngroups = ["a", "b"]\n',
+        'group-by = "page"\ngroups = ["a", "b"]\nother-group = "others"\n',
+        'user = "page"\nmax-contributions = 1\ncontribution-period = "1d"\n',
+        'user = "page"\nmax-contributions = 1\ncontribution-period = "1w"\n'
+        'timezone = "Europe/Berlin"\n',
+    ],
+    ids=["groups", "other group", "users of days", "users of weeks"],
+)
+def test_run_with_unchanged_table_does_not_import_polars(options: str, tmp_path: Path) -> None:
     """The policies for bad rows are those of jobs that `counton init` writes."""
     rows = "2024-03-01T09:00,a\n2024-03-02T10:00,b\n2024-03-02T10:00,b\n"
     (tmp_path / "visits.csv").write_text(f"time,page\n{rows}")
     (tmp_path / "n.toml").write_text(
         '[jobs.visits]\nstatistic = "count"\nevents = "visits.csv"\nstate = "s.db"\n'
         'time = "time"\nevery = "1d"\nstart = "2024-03-01"\nuntil = "2024-03-03"\n'
-        f'windows = 365\nepsilon = 1\ngroup-by = "page"\ngroups = ["a", "b"]\n{other_group}'
+        f"windows = 365\nepsilon = 1\n{options}"
         'missing-values = "drop"\nbad-rows = "quarantine:bad.csv"\noutput = "released.csv"\n'
     )
     assert "polars" in loaded_by(command("run", tmp_path / "n.toml"))

@@ -14,7 +14,7 @@ import polars as pl
 import pytest
 from databases import rows_in
 
-from counton.base.errors import CountonError, InvalidInputError
+from counton.base.errors import ConcurrentWriterError, CountonError, InvalidInputError
 from counton.base.private import Private, reveal
 from counton.io.sources import Source
 from counton.job.statistics.count import CountJob
@@ -22,6 +22,7 @@ from counton.job.statistics.sum import SumJob
 from counton.noise import Key
 from counton.run import Job, run
 from counton.run.counting import plan_steps, unchanged_rows
+from counton.run.erasure import erase_user
 from counton.run.prepared_run import PreparedRun
 from counton.run.rows import kept_sums, read_rows, row_reading
 from counton.run.rows.window_sums import WindowSums
@@ -186,9 +187,11 @@ def test_clock_put_back_is_noticed(
     "more",
     [
         {"groups": None, "unlisted_groups": "discover", "delta": 1e-6, "epsilon": 1},
-        {"user": "value", "max_contributions": 2},
+        {"user": "value", "max_contributions": 2, "max_contributions_per_window": 1},
+        {"user": "value", "max_contributions": 2, "lookback": "4d"},
+        {"row_id": "value"},
     ],
-    ids=["found groups", "users"],
+    ids=["found groups", "users in windows", "users of some days", "ids"],
 )
 def test_input_that_does_more_than_add_up_is_not_kept(
     more: dict[str, Any], tmp_path: Path, key: Key
@@ -280,6 +283,15 @@ KINDS: dict[str, dict[str, Any]] = {
     "dropped": {"unlisted_groups": "drop", "groups": ["a"]},
     "left out": {"missing_values": "drop"},
     "set aside": {"missing_values": "drop", "bad_rows": "quarantine:bad.csv"},
+    "users": {"user": "value", "max_contributions": 2},
+    "users of days": {"user": "value", "max_contributions": 1, "contribution_period": "1d"},
+    "users of weeks": {"user": "value", "max_contributions": 3, "contribution_period": "1w"},
+    "users without groups": {
+        "user": "value",
+        "max_contributions": 2,
+        "group_by": None,
+        "groups": None,
+    },
 }
 
 
@@ -324,11 +336,12 @@ def test_history_with_kept_sums_equals_history_of_read_rows(
     assert any(hits) == (kind != "dropped")
 
 
-@pytest.mark.parametrize("kind", ["whole", "lookback", "revised", "latest", "careful"])
+@pytest.mark.parametrize("kind", ["whole", "lookback", "revised", "latest", "careful", "users"])
 def test_run_without_steps_compares_unchanged_rows_alone(
     kind: str, tmp_path: Path, key: Key, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rows: list[tuple[float, str, int]] = [(0.5, "a", 1), (1.5, "b", 2), (2.5, "a", 1)]
+    rows += [(2.5, "b", 1), (2.6, "a", 1)]
     (tmp_path / "visits.csv").write_text(visits(rows))
     job = counting(tmp_path, "s.db", **KINDS[kind])
     outcome(job, key, START + timedelta(days=3))
@@ -336,6 +349,69 @@ def test_run_without_steps_compares_unchanged_rows_alone(
     before, after, *_ = outcome(job, key, START + timedelta(days=3, hours=1))
     assert before
     assert before == after
+
+
+USERS: dict[str, Any] = {"user": "value", "max_contributions": 2}
+OF_USERS: list[tuple[float, str, int]] = [
+    (0.5, "a", 1),
+    (0.6, "a", 1),
+    (0.7, "b", 1),
+    (1.5, "b", 2),
+]
+
+
+def test_rows_of_users_are_read_again_for_a_new_window(
+    tmp_path: Path, key: Key, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the rows of a window, those within the bound of their users count."""
+    (tmp_path / "visits.csv").write_text(visits(OF_USERS))
+    job = counting(tmp_path, "s.db", **USERS)
+    outcome(job, key, START + timedelta(days=1))
+    monkeypatch.setattr(row_reading, "aggregate_rows", refuse_to_read)
+    with pytest.raises(AssertionError, match="rows are read"):
+        run(job, key=key, now=START + timedelta(days=2))
+
+
+def test_rows_of_users_are_read_again_after_an_erasure(
+    tmp_path: Path, key: Key, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "visits.csv").write_text(visits(OF_USERS))
+    job = counting(tmp_path, "s.db", **USERS)
+    now = START + timedelta(days=2)
+    outcome(job, key, now)
+    erase_user(tmp_path / "s.db", "1", key=key, now=now)
+    monkeypatch.setattr(row_reading, "aggregate_rows", refuse_to_read)
+    with pytest.raises(AssertionError, match="rows are read"):
+        run(job, key=key, now=now)
+
+
+def test_rows_of_users_are_read_again_while_late_ones_wait(
+    tmp_path: Path, key: Key, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = counting(tmp_path, "s.db", **USERS)
+    now = START + timedelta(days=2)
+    for rows in (OF_USERS, [*OF_USERS, (1.4, "b", 3)]):
+        (tmp_path / "visits.csv").write_text(visits(rows))
+        outcome(job, key, now)
+    monkeypatch.setattr(row_reading, "aggregate_rows", refuse_to_read)
+    with pytest.raises(AssertionError, match="rows are read"):
+        run(job, key=key, now=now)
+
+
+def test_repeated_rows_of_users_are_refused_if_others_were_counted_meanwhile(
+    tmp_path: Path, key: Key
+) -> None:
+    (tmp_path / "visits.csv").write_text(visits(OF_USERS))
+    job = counting(tmp_path, "s.db", **USERS)
+    now = START + timedelta(days=2)
+    outcome(job, key, now)
+
+    def count_another_file(*_: object) -> None:
+        (tmp_path / "more.csv").write_text(visits([*OF_USERS, (1.4, "b", 3)]))
+        outcome(job.with_options(events=tmp_path / "more.csv"), key, now)
+
+    with pytest.raises(ConcurrentWriterError, match="run the same command again"):
+        run(job, key=key, now=now, before_commit=count_another_file)
 
 
 def test_counted_sums_are_none_if_rows_of_a_released_window_wait() -> None:

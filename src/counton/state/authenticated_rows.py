@@ -141,6 +141,11 @@ class AuthenticatedRows:
             self._root = hashlib.sha256(text.encode()).hexdigest()
         return self._root
 
+    def root_without(self, address: Address) -> str:
+        """Return one digest of the list of all other rows."""
+        others = {place: entry for place, entry in self._entries.items() if place != address}
+        return AuthenticatedRows(self.table, self._stream_id, others).root
+
     def addresses(self) -> list[Address]:
         """Return the addresses of all rows, in order."""
         return sorted(self._entries)

@@ -8,6 +8,7 @@ keyed: without the key nobody can test guesses of rows with it, or of columns th
 
 from __future__ import annotations
 
+import hashlib
 import hmac
 import json
 from collections.abc import Mapping
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 
 from counton.base import arrays
 from counton.base.exact import name_alone
-from counton.state.authenticated_rows import AuthenticatedRows
+from counton.state.authenticated_rows import AuthenticatedContents
 from counton.state.database import reading
 from counton.state.sql import Connection
 
@@ -36,12 +37,25 @@ class InputSums(NamedTuple):
         numbers: numbers of rows, and their newest times.
         columns: sums by window and cell.
         windows: windows with a row.
+        others: digest of all else that decides what counts, as the run has left it that kept the
+            sums; empty before they are kept.
     """
 
     digest: str
     numbers: Mapping[str, Any]
     columns: tuple[NDArray[np.int64], ...]
     windows: NDArray[np.int64]
+    others: str = ""
+
+
+def digest_of_others(contents: AuthenticatedContents) -> str:
+    """Return a digest of all that decides what counts, but for the sums."""
+    roots = (
+        contents.digests.root_without(_PLACE),
+        contents.observed.root,
+        contents.sources.root,
+    )
+    return hashlib.sha256("".join(roots).encode()).hexdigest()
 
 
 def keyed_digest(digest: str, subkey: bytes) -> str:
@@ -54,16 +68,22 @@ def keyed_digest(digest: str, subkey: bytes) -> str:
     return hmac.digest(subkey, digest.encode(), "sha256").hex()
 
 
-def write(connection: Connection, rows: AuthenticatedRows, sums: InputSums, subkey: bytes) -> None:
+def write(
+    connection: Connection, contents: AuthenticatedContents, sums: InputSums, subkey: bytes
+) -> None:
     """Keep the sums of an input, in place of those of an earlier one.
 
     Args:
         connection: an open transaction.
-        rows: the authenticated rows of the stream's digests.
+        contents: the authenticated rows of the stream; the others are as the transaction leaves
+            them.
         sums: the sums.
         subkey: the key of the digest.
     """
-    sums = sums._replace(digest=keyed_digest(sums.digest, subkey))
+    sums = sums._replace(
+        digest=keyed_digest(sums.digest, subkey), others=digest_of_others(contents)
+    )
+    rows = contents.digests
     if _PLACE in rows:
         rows.delete(connection, _PLACE)
     kind, period, part = _PLACE
@@ -71,8 +91,9 @@ def write(connection: Connection, rows: AuthenticatedRows, sums: InputSums, subk
     rows.insert(connection, [row])
 
 
-def read(connection: Connection, rows: AuthenticatedRows) -> InputSums | None:
+def read(connection: Connection, contents: AuthenticatedContents) -> InputSums | None:
     """Return the kept sums; None if there are none."""
+    rows = contents.digests
     if _PLACE not in rows:
         return None
     return _unpack(bytes(rows.read_once(connection, _PLACE).marks))
@@ -85,6 +106,7 @@ def _pack(sums: InputSums) -> bytes:
         "numbers": dict(sums.numbers),
         "cells": len(sums.columns[0]),
         "windows": len(sums.windows),
+        "others": sums.others,
         "sizes": [len(part) for part in parts],
     }
     text = json.dumps(head).encode()
@@ -101,4 +123,6 @@ def _unpack(blob: bytes) -> InputSums:
             columns.append(arrays.unpack(blob[begin : begin + size], (head["cells"],)))
             begin += size
         windows = arrays.unpack(blob[begin : begin + windows_size], (head["windows"],))
-        return InputSums(head["digest"], head["numbers"], tuple(columns), windows)
+        return InputSums(
+            head["digest"], head["numbers"], tuple(columns), windows, head.get("others", "")
+        )

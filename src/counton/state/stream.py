@@ -730,13 +730,17 @@ class Stream(JournalReader, Closing):
             journal.write_sources(
                 connection, contents.sources, commit_input.sources, self._source_key
             )
-        if commit_input.input_sums is not None:
+        if commit_input.labels is not None or commit_input.remembered is not None:
+            self._write_memory(connection, contents, commit_input)
+        if commit_input.input_sums is not None:  # last: they name the state of all others
             from counton.state import input_sums  # only for rows of files
 
-            sums = commit_input.input_sums
-            input_sums.write(connection, contents.digests, sums, self._sums_key)
-        if commit_input.labels is None and commit_input.remembered is None:
-            return
+            input_sums.write(connection, contents, commit_input.input_sums, self._sums_key)
+
+    def _write_memory(
+        self, connection: Connection, contents: AuthenticatedContents, commit_input: CommitInput
+    ) -> None:
+        """Write names of found groups, and digests of users and ids."""
         from counton.state import dedup  # only for rows with users or ids
 
         if commit_input.labels is not None:

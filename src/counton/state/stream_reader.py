@@ -218,10 +218,24 @@ class JournalReader:
         """
         from counton.state import input_sums
 
-        def read(connection: Connection, contents: AuthenticatedContents) -> InputSums | None:
-            return input_sums.read(connection, contents.digests)
+        return Private(self._read_contents(input_sums.read))
 
-        return Private(self._read_contents(read))
+    def is_unchanged_since(self, sums: InputSums) -> bool:
+        """Return whether all that decides what counts is as the run has left it that kept sums.
+
+        Args:
+            sums: sums that the stream keeps.
+
+        Raises:
+            NoiseKeyError: the key is not the stream's.
+            StateError: the lists of what decides were altered.
+        """
+        from counton.state import input_sums
+
+        def digest(_connection: Connection, contents: AuthenticatedContents) -> str:
+            return input_sums.digest_of_others(contents)
+
+        return self._read_contents(digest) == sums.others
 
     def digest_of_sums(self, digest: str) -> str:
         """Return the digest under which the stream keeps the sums of an input.

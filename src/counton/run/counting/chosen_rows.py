@@ -490,4 +490,41 @@ def choose_rows(
         change,
         counts,
         missing=chosen.compared.missing(),
+        if_repeated=None if past_rows is None else _counts_if_repeated(choice, chosen, remembered),
     )
+
+
+def _counts_if_repeated(
+    choice: RowChoice, chosen: ChosenRows, remembered: RememberedRows
+) -> ChoiceCounts | None:
+    """Return which rows do not count in a run with the same rows and the state of this run.
+
+    Such a run counts none, if a unit's bound is about all of its rows: the unit has no room, or no
+    row that is not counted. A bound on windows leaves room for late rows in later steps.
+
+    Args:
+        choice: the choice of a run whose input has all rows since the first window.
+        chosen: the rows that it has chosen.
+        remembered: the rows that earlier runs have counted.
+
+    Returns:
+        None if the run might count some, or if the input lacks counted rows.
+    """
+    terms = choice.terms
+    rule = terms.privacy_unit.rule
+    has_other_bounds = (
+        rule.max_contributions_per_window is not None
+        or rule.max_contributions_per_group is not None
+    )
+    is_snapshot = isinstance(terms.recognition, SnapshotRecognition)
+    if not is_snapshot or terms.max_corrections or has_other_bounds or chosen.counts.missing:
+        return None
+    assert choice.target is not None, "all rows are read"
+    first_after = FirstOpen.after(
+        choice.target, terms.windowing.windows, rule.contribution_period
+    ).period
+    first_period = max(first_after, remembered.first_open.period)
+    counted = (
+        int((rows["period"] >= first_period).sum()) for rows in (remembered.users, chosen.rows)
+    )
+    return ChoiceCounts(duplicates=sum(counted), after_final=chosen.past.after)

@@ -42,6 +42,7 @@ def rows_of_run(
     if sums.buffer is not None:
         return _chosen_rows(prepared, rows_read, sums.buffer, ended, stream)
     spec = prepared.spec
+    assert not spec.terms.chooses_rows, "rows to choose from are read"
     released = prepared.state.released
     if isinstance(prepared.options.input, NewRows):
         has_nothing_new = rows_read.files.is_duplicate or not sums.numbers.read

@@ -51,6 +51,12 @@ class RowsOfRun(Protocol):
     def can_be_given_again(self) -> bool:
         """Whether the next run finds these rows in its input, if this one is killed."""
 
+    @property
+    def if_repeated(self) -> ChoiceCounts | None:
+        """Which rows of users do not count in a run that finds the same rows again, and counts
+        none; None: unknown, or nothing is chosen.
+        """
+
     def touched(self) -> NDArray[np.int64]:
         """Return the windows whose kept totals are needed."""
 
@@ -86,6 +92,8 @@ class NewRowsOfRun:
         choice: which rows of users, or with ids, do not count.
         outside_snapshot: number of rows of windows that a snapshot does not cover.
         missing: what the input lacks of the rows that were counted before.
+        if_repeated: which rows do not count in a run that finds the same rows in the state that
+            this one leaves, and so counts none; None: it might count some.
     """
 
     sums: pl.DataFrame
@@ -95,6 +103,7 @@ class NewRowsOfRun:
     choice: ChoiceCounts = field(default_factory=ChoiceCounts)
     outside_snapshot: int = 0
     missing: MissingRows = field(default_factory=MissingRows)
+    if_repeated: ChoiceCounts | None = None
     can_be_given_again: ClassVar[bool] = False
 
     def touched(self) -> NDArray[np.int64]:
@@ -171,6 +180,7 @@ class SnapshotOfRun:
     names: GroupNamesOfRun | None = None
     remembered: DigestChange | None = None
     choice: ChoiceCounts = field(default_factory=ChoiceCounts)
+    if_repeated: ClassVar[None] = None
     can_be_given_again: ClassVar[bool] = True
     digests: ClassVar[Sequence[str]] = ()
 

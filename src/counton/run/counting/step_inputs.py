@@ -141,7 +141,9 @@ class PlannedSteps:
                 yield 0.0, Private(CommitInput(public_facts=new_public_facts))
             return
         parts = self._steps_of_transactions()
-        input_sums = None if read_sums is None else read_sums.to_keep()
+        input_sums = None
+        if read_sums is not None:
+            input_sums = read_sums.to_keep(self.rows.if_repeated, self.span.target)
         for number, steps in enumerate(parts):
             is_first = number == 0
             content = self.commit_input(

@@ -7,19 +7,20 @@ takes longer than all that it does. `PlannedSteps` comes to the same result.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from counton.base.errors import ConcurrentWriterError
 from counton.base.private import Private, reveal
 from counton.run.counting.measurement import Span
 from counton.run.counting.operator_counts import OperatorCounts
 from counton.run.prepared_run import PreparedRun
 from counton.run.rows.kept_sums import ReadSums
 from counton.run.rows.read_rows import ReadRows
-from counton.run.rows.window_sums import KeptColumns
+from counton.run.rows.window_sums import KeptColumns, RepeatedRows
 from counton.run.spec.terms import Snapshot
 from counton.run.windows.due_windows import EndedWindows
 from counton.state.commit_input import CommitInput
@@ -35,12 +36,12 @@ class NoSteps:
 
     Attributes:
         span: the steps, of which none is new.
-        counts: what the operator is told: nothing.
+        counts: what the operator is told: which rows of users do not count.
         changes_anything: whether the run releases or keeps rows: never.
     """
 
     span: Span
-    counts: ClassVar[OperatorCounts] = OperatorCounts()
+    counts: OperatorCounts = field(default_factory=OperatorCounts)
     changes_anything: ClassVar[bool] = False
 
     def transactions(
@@ -67,6 +68,9 @@ def find_no_steps(
         stream: the stream, open for writing.
     """
     released = prepared.state.released
+    repeated = reveal(rows_read.sums).repeated
+    if repeated is not None:
+        return _no_steps_of_users(repeated, Span(prepared.windows, released, ended.last), stream)
     sums = reveal(rows_read.sums).sums
     if not isinstance(sums, KeptColumns) or ended.last > released:
         return None
@@ -84,6 +88,28 @@ def find_no_steps(
     if not np.array_equal(_sums_of(np.stack(sums), compared), _sums_of(counted, compared)):
         return None
     return NoSteps(Span(prepared.windows, released, released))
+
+
+def _no_steps_of_users(repeated: RepeatedRows, span: Span, stream: Stream) -> NoSteps:
+    """Return that a run with the rows of users of the last run changes nothing.
+
+    Args:
+        repeated: the rows.
+        span: the steps, of which none is new.
+        stream: the stream, open for writing.
+
+    Raises:
+        ConcurrentWriterError: another process has counted rows since the rows were found.
+    """
+    assert not span.new_steps, "rows of users are chosen"
+    if not stream.is_unchanged_since(repeated.kept):
+        raise ConcurrentWriterError(
+            f"another process has counted in stream {stream.name!r} in the meantime, so nothing "
+            "was counted here: run the same command again"
+        )
+    return NoSteps(
+        Span(span.windows, span.released, span.released), OperatorCounts(choice=repeated.choice)
+    )
 
 
 def _counted_sums(blocks: Iterable[ObservedBlock], released: int) -> NDArray[np.int64] | None:

@@ -5,11 +5,15 @@ the clock, which `_are_past` covers. So its result can be kept by a digest of th
 later steps of a run are the same, whether rows were read or not: which windows are released, what
 is refused, and what the operator is told. Nothing is kept if reading does more than adding up:
 
-- rows that count are chosen one by one, of users or by ids;
+- rows that count are chosen by their ids, or of users with a bound on windows or groups;
 - names of groups are found in the rows, or undeclared ones are listed;
 - bad rows are set aside, or left out beside a file for those that are set aside, which each run
   writes anew;
 - rows are no files: a data frame, a query, an inbox, or rows on a cluster.
+
+Of users no sums are kept, but only numbers and times of rows. A run finds them if it releases
+nothing, and if the state is as the run has left it that kept them. Such a run counts no row of
+users: see `counton.run.counting.chosen_rows`.
 
 The sums are kept in a transaction that releases something, so a run without new windows writes
 nothing.
@@ -32,11 +36,14 @@ from counton.base.private import Private, reveal
 from counton.io.error_policy import Policies
 from counton.io.files import EventFile
 from counton.io.sources import Source
+from counton.run.counting.contribution_choice import ChoiceCounts
 from counton.run.prepared_run import PreparedRun
 from counton.run.rows.row_numbers import RowNumbers
-from counton.run.rows.window_sums import KeptColumns, WindowSums
-from counton.run.windows.due_windows import RowTimes
+from counton.run.rows.window_sums import KeptColumns, RepeatedRows, WindowSums
+from counton.run.spec.terms import Snapshot, SnapshotRecognition
+from counton.run.windows.due_windows import ReleaseClock, RowTimes
 from counton.state.input_sums import InputSums
+from counton.state.stream_reader import JournalReader
 from counton.windowing.lazy_polars import polars as pl
 from counton.windowing.windows import microseconds
 
@@ -50,9 +57,17 @@ def may_keep(prepared: PreparedRun, source: Source) -> bool:
     return (
         type(source) is Source
         and all(type(input_part) is EventFile for input_part in source.parts)
-        and not spec.terms.chooses_rows
+        and (not spec.terms.chooses_rows or _has_all_rows(prepared))
         and not spec.discovers_groups
     )
+
+
+def _has_all_rows(prepared: PreparedRun) -> bool:
+    """Return whether each input of users has all rows since the first window."""
+    spec = prepared.spec
+    is_snapshot = isinstance(spec.terms.recognition, SnapshotRecognition)
+    is_whole = prepared.options.input == Snapshot()
+    return is_snapshot and is_whole and not spec.takes_whole_windows
 
 
 def _writes_bad_rows(numbers: RowNumbers, policies: Policies) -> bool:
@@ -73,7 +88,48 @@ def find_sums(prepared: PreparedRun, source: Source) -> Private[WindowSums] | No
     if kept.digest != saved.digest_of_sums(_digest(prepared, source)):
         return None
     sums = _unpack(kept)  # of this version: the digest says so
-    return Private(sums) if _are_past(sums, prepared.now) else None
+    if not _are_past(sums, prepared.now):
+        return None
+    if prepared.spec.terms.chooses_rows and not _repeats_last_run(prepared, saved, kept, sums):
+        return None
+    return Private(sums)
+
+
+def _repeats_last_run(
+    prepared: PreparedRun, saved: JournalReader, kept: InputSums, sums: WindowSums
+) -> bool:
+    """Return whether a run with rows of users releases nothing, and has the rows and the state of
+    the last run.
+
+    Args:
+        saved: the stream.
+        kept: what the last run has kept.
+        sums: the same, unpacked.
+    """
+    released = prepared.state.released
+    if kept.numbers["released"] != released or not saved.is_unchanged_since(kept):
+        return False
+    clock = ReleaseClock(
+        windows=prepared.windows,
+        options=prepared.options,
+        times=sums.times,
+        released=released,
+        now=prepared.now,
+        is_new_stream=False,
+    )
+    if clock.ended_windows(allows_missing_rows=True).last > released:
+        return False
+    return not _has_waiting_rows(saved, released)
+
+
+def _has_waiting_rows(saved: JournalReader, released: int) -> bool:
+    """Return whether late rows of released windows wait for the next step that counts them."""
+    no_others = Private(np.zeros(0, np.int64))
+    for windows, totals in reveal(saved.observed_blocks(no_others)):  # window, seen or counted
+        of_released = totals[windows <= released]
+        if (of_released[:, 0] != of_released[:, 1]).any():
+            return True
+    return False
 
 
 @dataclass(frozen=True, repr=False)
@@ -88,17 +144,22 @@ class ReadSums:
     source: Private[Source]
     sums: Private[WindowSums]
 
-    def to_keep(self) -> Private[InputSums] | None:
+    def to_keep(self, if_repeated: ChoiceCounts | None, released: int) -> Private[InputSums] | None:
         """Return the sums to keep with the digest of the files; None if they cannot be kept.
 
         The files are hashed here, so only a run that releases something takes time for it.
+
+        Args:
+            if_repeated: which rows of users do not count in a run that repeats this one; None:
+                unknown, or no rows are chosen.
+            released: number of steps that are released after this run.
         """
         source = reveal(self.source)
         sums = reveal(self.sums)
-        frame = sums.frame
-        has_names = bool(sums.numbers.unlisted_names)
-        schema = dict.fromkeys(KeptColumns._fields, pl.Int64)
-        if has_names or frame.height > MOST_SUMS or frame.schema != schema:
+        chooses_rows = self.prepared.spec.terms.chooses_rows
+        if sums.numbers.unlisted_names or (chooses_rows and if_repeated is None):
+            return None
+        if not chooses_rows and not _can_be_packed(sums.frame):
             return None
         if _writes_bad_rows(sums.numbers, self.prepared.options.policies):
             return None
@@ -111,7 +172,14 @@ class ReadSums:
             return None
         if is_other:
             return None
-        return Private(_pack(sums, digest, _sizes(source)))
+        packed = _pack(sums, digest, _sizes(source))
+        return Private(packed if if_repeated is None else _of_users(packed, if_repeated, released))
+
+
+def _can_be_packed(frame: pl.DataFrame) -> bool:
+    return frame.height <= MOST_SUMS and frame.schema == dict.fromkeys(
+        KeptColumns._fields, pl.Int64
+    )
 
 
 def _are_past(sums: WindowSums, now: datetime) -> bool:
@@ -147,7 +215,8 @@ def _files(source: Source) -> Sequence[EventFile]:
 def _pack(sums: WindowSums, digest: str, sizes: Sequence[int]) -> InputSums:
     times = sums.times
     rows = asdict(sums.numbers)
-    del rows["users_like_missing"]  # there are none: rows of users are chosen one by one
+    has_sums = sums.buffer is None
+    columns = (sums.frame[name].to_numpy() for name in KeptColumns._fields if has_sums)
     return InputSums(
         digest,
         numbers={
@@ -158,14 +227,22 @@ def _pack(sums: WindowSums, digest: str, sizes: Sequence[int]) -> InputSums:
             "any_beyond": times.any_beyond,
             "any_rows": times.any_rows,
         },
-        columns=tuple(sums.frame[name].to_numpy() for name in KeptColumns._fields),
+        columns=tuple(columns) or (np.zeros(0, np.int64),) * len(KeptColumns._fields),
         windows=np.asarray(times.windows_with_rows, np.int64),
     )
+
+
+def _of_users(packed: InputSums, if_repeated: ChoiceCounts, released: int) -> InputSums:
+    """Return what is kept of rows of users; see `ReadSums.to_keep`."""
+    choice = {"duplicates": if_repeated.duplicates, "after_final": if_repeated.after_final}
+    return packed._replace(numbers={**packed.numbers, "released": released, "if_repeated": choice})
 
 
 def _unpack(kept: InputSums) -> WindowSums:
     numbers = kept.numbers
     rows = {**numbers["rows"], "unlisted_names": ()}
+    rows["users_like_missing"] = tuple(map(tuple, rows["users_like_missing"]))
+    choice = numbers.get("if_repeated")
     return WindowSums(
         KeptColumns(*(column.astype(np.int64) for column in kept.columns)),
         RowTimes(
@@ -176,4 +253,5 @@ def _unpack(kept: InputSums) -> WindowSums:
             windows_with_rows=kept.windows,
         ),
         RowNumbers(**rows),
+        repeated=None if choice is None else RepeatedRows(ChoiceCounts(**choice), kept),
     )

@@ -22,8 +22,10 @@ from counton.windowing.lazy_polars import polars as pl
 from counton.windowing.windows import Windows
 
 if TYPE_CHECKING:
+    from counton.run.counting.contribution_choice import ChoiceCounts
     from counton.run.rows.discovered_groups import GroupNamesOfRun
     from counton.run.rows.row_buffer import RowBuffer
+    from counton.state.input_sums import InputSums
 
 #: Most windows of groups in which missing counts are looked for.
 _MOST_COMPARED_CELLS = 100_000
@@ -38,6 +40,18 @@ class KeptColumns(NamedTuple):
     total: NDArray[np.int64]
 
 
+class RepeatedRows(NamedTuple):
+    """The rows of users that the last run had, of which none counts again.
+
+    Attributes:
+        choice: numbers of the rows that do not count.
+        kept: what the last run has kept.
+    """
+
+    choice: ChoiceCounts
+    kept: InputSums
+
+
 @dataclass(frozen=True, repr=False)
 class WindowSums:
     """The rows of a run, added up by window and group. Exact, and so secret.
@@ -49,6 +63,7 @@ class WindowSums:
         numbers: numbers of the rows.
         names: names of groups that are found in the rows; None if groups are declared.
         buffer: the rows themselves, if those that count are chosen; else None.
+        repeated: of kept sums, what is known of a run with the rows of users of the last run.
     """
 
     sums: pl.DataFrame | KeptColumns
@@ -56,6 +71,7 @@ class WindowSums:
     numbers: RowNumbers
     names: GroupNamesOfRun | None = None
     buffer: RowBuffer | None = None
+    repeated: RepeatedRows | None = None
 
     @cached_property
     def frame(self) -> pl.DataFrame:
