@@ -314,7 +314,7 @@ test-live: $(LIVE_READY) ## a service and its page in a real browser, fuzzed, an
 # A type checker runs in one process, and tests wait for servers and disks: beside each other both
 # end earlier.
 .PHONY: test
-test: $(READY) ## every check but the long ones, at most two cases of each: style, types of all but tests, layers, tests, examples, pages
+test: $(READY) ## every check but the long ones, one case of each test: style, types of all but tests, layers, tests, examples, pages
 	@$(MAKE) --no-print-directory --jobs=2 types pytest
 
 # Test processes share the cores: threads of linear algebra and data frames would only wait for each
@@ -328,16 +328,17 @@ QUICKLY := $(ALONE) $(MEMORY)
 PYTEST := $(QUICKLY) $(BIN)/python -m pytest -n $(JOBS) -o tmp_path_retention_count=1 -q
 # test-live runs all of tests/live, also what needs no browser.
 CHECKS := $(PYTEST) --ignore=tests/live --ignore=tests/orchestrators
-# How many cases of a test, evenly spread, `make test` runs: some tests have hundreds.
+# How many cases of a test, evenly spread, `make test` and `make test-long` run together: some tests
+# have hundreds. `make test` runs one of them.
 CASES ?= 2
 
 .PHONY: pytest
 pytest: $(READY)
-	COUNTON_CASES=$(CASES) $(CHECKS) -m 'not evidence and not types and not long'
+	COUNTON_CASES=$(CASES) COUNTON_TIER=quick $(CHECKS) -m 'not evidence and not types and not long'
 
 .PHONY: test-long
-test-long: lint ## the types of tests, and the tests that take long, two cases of each: histories, kills, rates of errors, figures, pages
-	COUNTON_CASES=$(CASES) $(CHECKS) -m long
+test-long: lint ## the types of tests, a second case of each test, and the tests that take long, two cases of each: histories, kills, rates of errors, figures, pages
+	COUNTON_CASES=$(CASES) COUNTON_TIER=long $(CHECKS) -m 'not evidence and not types'
 
 .PHONY: test-cases
 test-cases: $(READY) ## the cases that `make test` and `make test-long` leave out: they run at most two of each test

@@ -18,7 +18,7 @@ from _pytest.doctest import DoctestModule
 from forked_commands import begin, forked_commands
 from hypothesis import HealthCheck, settings
 from postgresql_server import postgres, postgres_server
-from some_cases import some_places
+from some_cases import quick_place, some_places
 
 __all__ = ["forked_commands", "postgres", "postgres_server"]  # fixtures for all tests
 
@@ -150,8 +150,13 @@ def pytest_configure(config: pytest.Config) -> None:
 _SLOW = 20
 
 
-#: So many cases of each test at most; 0 for all. `make test` takes two, `make test-python` one.
+#: So many cases of each test at most; 0 for all. `make test` and `make test-long` together take
+#: two, `make test-python` one.
 _CASES = int(os.environ.get("COUNTON_CASES", "0"))
+
+#: Which of these cases run: "quick" for one of each test, as in `make test`; "long" for the others
+#: and for all of long tests, as in `make test-long`; nothing for all of them.
+_TIER = os.environ.get("COUNTON_TIER", "")
 
 #: Whether the cases run which that number leaves out, as in `make test-cases`.
 _OTHERS = bool(os.environ.get("COUNTON_OTHER_CASES"))
@@ -169,7 +174,7 @@ def pytest_collection_modifyitems(
         if "postgres" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.slow)
     found = yield  # those that are not asked for have left
-    if _CASES:
+    if _CASES or _TIER:
         _leave_some_cases(config, items)
     if hasattr(config, "workerinput"):
         weights = Counter[Path]()
@@ -186,11 +191,19 @@ def _leave_some_cases(config: pytest.Config, items: list[pytest.Item]) -> None:
         name = item.nodeid.partition("[")[0]
         by_test[name, item.get_closest_marker("long") is not None].append(item)
     left = set[pytest.Item]()
-    for (name, _), cases in by_test.items():
-        every = any(case.get_closest_marker("every_case") for case in cases)
-        places = range(len(cases)) if every else some_places(name, len(cases), _CASES)
-        in_order = sorted(cases, key=_place_of)
-        left |= {in_order[place] for place in places}
+    for (name, is_long), cases in by_test.items():
+        if any(case.get_closest_marker("every_case") for case in cases):
+            quick = cases
+            others = []
+        else:
+            in_order = sorted(cases, key=_place_of)
+            places = some_places(name, len(cases), _CASES or len(cases))
+            others = [in_order[place] for place in places]
+            quick = [others.pop(quick_place(name, len(others)))]
+        if _TIER != "quick" or is_long:
+            left.update(others)
+        if _TIER != "long" or is_long:
+            left.update(quick)
     run = [item for item in items if (item in left) != _OTHERS]
     ran = set(run)
     config.hook.pytest_deselected(items=[item for item in items if item not in ran])

@@ -207,17 +207,19 @@ def test_bare_make_lists_the_targets() -> None:
 def test_continuous_integration_runs_tests_omitted_by_make() -> None:
     rules = (ROOT / "Makefile").read_text(encoding="utf-8")
     (named,) = re.findall(r"\nCHECKS := \$\(PYTEST\)((?: --ignore=tests/\w+)+)\n", rules)
-    # Some cases in `make test`, some of long tests, and all others.
+    # One case in `make test`, the other chosen ones and long tests in `make test-long`, then the rest.
     some = "COUNTON_CASES=$(CASES)"
-    assert re.findall(r"\n\t(.*) \$\(CHECKS\) -m (.*)\n", rules) == [
-        (some, "'not evidence and not types and not long'"),
-        (some, "long"),
-        (f"{some} COUNTON_OTHER_CASES=1", "'not evidence and not types'"),
+    all_but_these = "'not evidence and not types'"
+    assert re.findall(r"\n([\w-]+): .*\n\t(.*) \$\(CHECKS\) -m (.*)\n", rules) == [
+        ("pytest", f"{some} COUNTON_TIER=quick", "'not evidence and not types and not long'"),
+        ("test-long", f"{some} COUNTON_TIER=long", all_but_these),
+        ("test-cases", f"{some} COUNTON_OTHER_CASES=1", all_but_these),
     ]
     assert os.access(ROOT / ".ci" / "run", os.X_OK)
     script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
     (beside,) = re.findall(r"\ntest: .*\n\t@\$\(MAKE\) .* --jobs=2 (.*)\n", rules)
-    for marker in ("evidence", "types", "long"):
+    assert "\nmake test-long <" in script
+    for marker in ("evidence", "types"):
         (target,) = re.findall(
             rf"\n([\w-]+): .*\n\t.*\$\((?:PYTEST|CHECKS)\) .*-m {marker}[ \n]", rules
         )
