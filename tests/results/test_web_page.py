@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 
 from counton import PureDP, Release, release
+from counton.base.errors import InvalidInputError
 from counton.run import annotate
 from counton.run.outputs.exports import export
 
@@ -28,6 +29,7 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     "totals": ("count", {}),
     "both": ("count", {"series": "both", "group_by": "page", "groups": ["home", NAME]}),
     "revised": ("count", {"allowed_lateness": "2d", "group_by": "page", "groups": ["home", NAME]}),
+    "other": ("count", {"group_by": "page", "groups": ["home"], "other_group": "elsewhere"}),
     "average": ("average", {"value": "seconds", "lower": 0, "upper": 60, "resolution": 1}),
 }
 
@@ -173,3 +175,32 @@ def test_page_of_a_released_table_is_that_of_its_state(
     export(tmp_path / "s.db", tmp_path / "t.parquet", stream="revised")
     export(tmp_path / "t.parquet", tmp_path / "again.html")
     assert rows_of((tmp_path / "again.html").read_text("utf-8")) == rows_of(page)
+
+
+@pytest.mark.parametrize("from_table", [False, True])
+def test_page_explains_group_of_unlisted_groups(
+    from_table: bool, exported: Callable[..., tuple[str, Release]], tmp_path: Path
+) -> None:
+    page, _ = exported("other")
+    if from_table:
+        export(tmp_path / "s.db", tmp_path / "t.csv", stream="other")
+        export(tmp_path / "t.csv", tmp_path / "again.html")
+        page = (tmp_path / "again.html").read_text("utf-8")
+    sentence = (
+        "Group 'elsewhere' has the rows of groups that are not listed. If there are none, its "
+        "numbers are only noise."
+    )
+    assert sentence in html.unescape(page)
+
+
+def test_table_with_another_group_of_unlisted_groups_is_refused(
+    exported: Callable[..., tuple[str, Release]], tmp_path: Path
+) -> None:
+    exported("other")
+    export(tmp_path / "s.db", tmp_path / "t.csv", stream="other")
+    description = tmp_path / "t.csv.json"
+    text = description.read_text("utf-8")
+    assert text.count('"other_group": "elsewhere"') == 1
+    description.write_text(text.replace('"other_group": "elsewhere"', '"other_group": "home"'))
+    with pytest.raises(InvalidInputError, match="other_group in the description of the table"):
+        export(tmp_path / "t.csv", tmp_path / "again.html")

@@ -113,6 +113,7 @@ class ReleaseMetadata:
         windows: how rows are assigned to steps: `Windows`, `SingleTableWindow` (one step), or
             `UnwindowedSteps`.
         domain: names of the groups in the order of their cells; None: one total.
+        other_group: the last of them, if it has the rows of groups that are not listed.
         privacy_unit: the protected unit.
         contribution_rule: `EventLevel`, `UserLevel` or `BoundedUpstream`.
         series: totals, counts of windows, or both; or the number in the period to date, for users
@@ -159,6 +160,7 @@ class ReleaseMetadata:
     notes: tuple[WindowNote, ...] = ()
     widths: tuple[int, ...] = ()
     half_life: Fraction | None = None
+    other_group: str | None = None
 
     @classmethod
     def of_stream(cls, design: Design) -> ReleaseMetadata:
@@ -375,6 +377,7 @@ class ReleaseMetadata:
             "value": self.value,
             "windows": self.windows.to_dict(local=True),
             "groups": None if self.domain is None else list(self.domain),
+            **({} if self.other_group is None else {"other_group": self.other_group}),
             "unit": self.privacy_unit,
             "people": self.contribution_rule.to_dict(),
             "series": self.series,
@@ -436,6 +439,7 @@ class ReleaseMetadata:
             notes=tuple(map(WindowNote.from_saved, public.get("marks", ()))),
             widths=_checked_widths(public),
             half_life=_checked_half_life(public),
+            other_group=_checked_other_group(public),
         )
 
 
@@ -462,6 +466,18 @@ def _checked_half_life(public: Mapping[str, Any]) -> Fraction | None:
             "write: give the file as counton wrote it"
         )
     return None if saved is None else exact(saved, "half_life")
+
+
+def _checked_other_group(public: Mapping[str, Any]) -> str | None:
+    """Return the group of unlisted groups in a description, which is the last one."""
+    saved = public.get("other_group")
+    groups = public["groups"] or [None]
+    if saved is not None and saved != groups[-1]:
+        raise InvalidInputError(
+            f"other_group in the description of the table is {quote(saved)}, which counton does "
+            "not write: give the file as counton wrote it"
+        )
+    return cast("str | None", saved)
 
 
 def statistic_kept(design: Design, keyword: str, value: str | None) -> AccumulatorStatistic:

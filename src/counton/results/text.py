@@ -75,6 +75,7 @@ def methods_of(
     return " ".join(
         [
             _published_in_words(metadata, name, steps, counted),
+            *_other_group_in_words(metadata),
             protection_in_words(metadata),
             f"With {percent(level)}% confidence for each number, {error}.",
             *notes_as_sentences(notes),
@@ -121,6 +122,16 @@ def _published_in_words(
         f"The {cumulative}{subject}{which} was published for each {every} of "
         f"{cut.span_text(steps)} (time zone {cut.timezone})."
     )
+
+
+def _other_group_in_words(metadata: ReleaseMetadata) -> list[str]:
+    """Return sentences on the group of unlisted groups, if there is one."""
+    if metadata.other_group is None:
+        return []
+    return [
+        f"Group {metadata.other_group!r} has the rows of groups that are not listed.",
+        "If there are none, its numbers are only noise.",
+    ]
 
 
 class _Times(NamedTuple):

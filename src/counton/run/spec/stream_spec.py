@@ -416,6 +416,7 @@ class StreamSpec:
             value=terms.statistic.value_column,
             windows=terms.windowing.windows,
             domain=GroupNames(()) if self.discovers_groups else terms.groups.names,
+            other_group=terms.groups.other,
             cells=self.cells,
             privacy_unit=without_clock(self.contribution.unit),
             guarantee=terms.loss,
