@@ -110,7 +110,7 @@ def test_sums_are_clipped_and_put_on_the_grid(place: Workplace) -> None:
     ).fine()
     table = pl.read_parquet(out)
     assert table["estimate"].to_list() == [11.0, 0.0, 11.0, 0.5]
-    assert "Sum of value, values from 0 to 10, cumulative" in done.out
+    assert "Sum of value, by group, values from 0 to 10, cumulative" in done.out
     late = place.write("late.csv", ["00:15,b,2.0", "03:00,a,1"], "time,group,value")
     place("release", "sum", late, *place.again, "--append", "--output", str(out)).fine()
     assert pl.read_parquet(out)["estimate"].to_list()[4:] == [12.0, 2.5]

@@ -419,7 +419,7 @@ def test_series_option_selects_totals_or_windows(place: Workplace) -> None:
     assert "cumulative 95% interval in this hour 95% interval" in words
     assert "The noise of a window's own number has the standard deviation" in place.shown()
     alone = place.count(events, "--series", "per-window", "--stream", "alone")
-    assert "Number of events, in each hour (windows 1 to 3 of 6, UTC)" in alone.out
+    assert "Number of events, by group, in each hour (windows 1 to 3 of 6, UTC)" in alone.out
 
 
 @pytest.mark.slow

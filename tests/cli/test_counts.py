@@ -59,7 +59,7 @@ def test_rows_of_one_window_and_group_add_up(form: str, place: Workplace) -> Non
         events = str(place.folder / f"daily.{form}")
         frame.write_parquet(events) if form == "parquet" else frame.write_ndjson(events)
     done = place.plain("release", "count", events, *words(place), "--output", str(out)).fine()
-    assert "Number of passages, in each day" in done.out
+    assert "Number of passages, by site, in each day" in done.out
     assert "sum of" not in done.out
     assert released(out) == EXACT
     again = place.plain("release", "count", events, *place.again, "--until", "2024-03-04")

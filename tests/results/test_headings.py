@@ -39,6 +39,12 @@ END = "to the end of 2 March 2024 (window 2 of 30, UTC)"
         ),
         (
             "count",
+            {**PEOPLE, "event_name": "departure", "group_by": "tail",
+            "groups": [f"N{number}" for number in range(8)]},
+            f"Number of departures, by tail, at most 5 per aircraft, cumulative {END}",
+        ),
+        (
+            "count",
             {**PEOPLE, "max_contributions_per_window": 2, "event_name": "departure"},
             f"Number of departures, at most 5 per aircraft and 2 in a day, cumulative {END}",
         ),

@@ -204,9 +204,8 @@ def test_a_cell_without_a_state_may_run_twice(
     assert first.table().equals(again.table())
     assert len(state_summary("counts.counton.db")["ledger"]) == 1
     lines = str(first).splitlines()
-    assert (
-        lines[0] == "Number of events, cumulative to the end of 3 March 2024 (window 3 of 30, UTC)"
-    )
+    heading = "Number of events, by region, cumulative to the end of 3 March 2024"
+    assert lines[0] == f"{heading} (window 3 of 30, UTC)"
     assert [line.split()[0] for line in lines[1:4]] == ["region", "north", "south"]
     assert lines[-1].endswith("state (secret): counts.counton.db")
     ROWS.select(pl.col("time").dt.to_string("iso"), "region").write_csv(tmp_path / "e.csv")

@@ -18,7 +18,7 @@ from counton.base.wording import counted
 from counton.results.counted_windows import LastWindows, PeriodToDate
 from counton.results.released_table import last_rows
 from counton.results.series_numbers import SeriesNumbers
-from counton.results.subject_text import incomplete_note, statistic_in_words
+from counton.results.subject_text import groups_in_words, incomplete_note, statistic_in_words
 from counton.results.systematic_errors import what_intervals_leave_out
 from counton.results.window_notes import withdrawn_cells
 from counton.statistics.count import ClippedStatistic
@@ -223,6 +223,8 @@ def _bounded_subject(metadata: ReleaseMetadata) -> str:
     """
     inner = metadata.inner
     subject = statistic_in_words(metadata).removesuffix(",")
+    grouped = groups_in_words(metadata)
+    subject += "" if grouped is None else f", by {grouped}"
     subject += metadata.rule_in_words.bound_in_heading(metadata.window, metadata.privacy_unit)
     if inner.additive and isinstance(inner, ClippedStatistic):
         subject += f", values from {text(inner.lower)} to {text(inner.upper)}"
