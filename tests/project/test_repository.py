@@ -207,7 +207,7 @@ def test_bare_make_lists_the_targets() -> None:
 def test_continuous_integration_runs_tests_omitted_by_make() -> None:
     rules = (ROOT / "Makefile").read_text(encoding="utf-8")
     (named,) = re.findall(r"\nCHECKS := \$\(PYTEST\)((?: --ignore=tests/\w+)+)\n", rules)
-    # One case in `make test`, the other chosen ones and long tests in `make test-long`, then the rest.
+    # One case in `make test`, a second one in `make test-long`, others in `make test-cases`.
     some = "COUNTON_CASES=$(CASES)"
     all_but_these = "'not evidence and not types'"
     assert re.findall(r"\n([\w-]+): .*\n\t(.*) \$\(CHECKS\) -m (.*)\n", rules) == [
