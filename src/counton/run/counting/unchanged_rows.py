@@ -90,7 +90,7 @@ def find_no_steps(
     return NoSteps(Span(prepared.windows, released, released))
 
 
-def _no_steps_of_users(repeated: RepeatedRows, span: Span, stream: Stream) -> NoSteps:
+def _no_steps_of_users(repeated: RepeatedRows, span: Span, stream: JournalReader) -> NoSteps:
     """Return that a run with the rows of users of the last run changes nothing.
 
     Args:
