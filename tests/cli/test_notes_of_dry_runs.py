@@ -197,3 +197,33 @@ def test_dry_run_prints_late_rows_and_rows_before_the_first_window(place: Workpl
     second = place.plain("run", str(job_file), "--dry-run", "--until", "2024-03-03").fine()
     assert not second.changed
     assert "arrived after their window was released, not counted" in second.err
+
+
+@pytest.mark.parametrize(
+    ("late", "told", "not_told"),
+    [
+        (("2024-04-30T09:00,dan,a",), "The next release counts the late rows\n", "too old"),
+        (
+            ("2024-03-02T09:00,dan,a", "2024-04-30T09:00,dan,a"),
+            "The next release counts the late rows that are not too old. Rows that are too old "
+            "count only in a new stream with another name",
+            "late rows\n",
+        ),
+    ],
+)
+def test_new_stream_is_not_proposed_for_rows_that_will_count(
+    place: Workplace, late: tuple[str, ...], told: str, not_told: str
+) -> None:
+    options = {**COUNTED, **HORIZON, **USERS, "allow-empty-windows": True, "until": "2024-05-02"}
+    lines = [f"{key} = {json.dumps(value)}" for key, value in options.items()]
+    job_file = place.folder / "nightly.toml"
+    job_file.write_text("\n".join(["[jobs.visits]", *lines]) + "\n")
+    events = place.folder / "e.csv"
+    rows = ["time,who,page", *FIRST, "2024-05-01T09:00,ann,a"]
+    events.write_text("\n".join(rows) + "\n")
+    place.plain("run", str(job_file)).fine()
+    events.write_text("\n".join([*rows, *late]) + "\n")
+    said = place.plain("run", str(job_file)).fine().err
+    assert told in said
+    assert not_told not in said
+    assert "begin a new stream" not in said

@@ -24,15 +24,20 @@ def differing_rows_note(result: RunReport) -> str | None:
     if result.after > result.before or not (differs and result.options.input.repeats_rows):
         return None
     windows = result.spec.terms.windowing.windows
-    has_new_rows = bool(counts.choice.new_past) or any(window.added for window in counts.changed)
+    never_count = counts.choice.new_past or any(window.added for window in counts.changed)
     is_last = result.after >= windows.steps
     remedy = ""
     if windows.n_revisions:
         remedy = ". The next release uses this input for windows that are still open"
-    elif has_new_rows or (counts.late_uncounted and is_last):
-        remedy = ". To release these rows, begin a new stream with another name"
-    elif counts.late_uncounted:
+    elif counts.late_uncounted and not is_last:
         remedy = ". The next release counts the late rows"
+        if never_count:
+            remedy = (
+                ". The next release counts the late rows that are not too old. Rows that are too "
+                "old count only in a new stream with another name"
+            )
+    elif never_count or counts.late_uncounted:
+        remedy = ". To release these rows, begin a new stream with another name"
     return (
         f"the input differs from the rows that stream {result.name!r} has counted, and no new "
         f"window was due. The numbers shown are those of the last release{remedy}"
