@@ -93,7 +93,19 @@ def next_window_line(result: RunResult) -> str | None:
         when = f"with until = {due} ({windows.timezone}) or later"
     delay = result.job.release_delay
     after_end = f", {delay} after its end" if result.options.release_delay else ""
-    return f"window {number:,} can be released {when}{after_end}"
+    once = ", once it has rows" if _needs_rows(result) else ""
+    return f"window {number:,} can be released {when}{after_end}{once}"
+
+
+def _needs_rows(result: RunResult) -> bool:
+    """Return whether the next window is refused as long as it, and all later ones, have no row.
+
+    It follows from the options alone, since readers may see it.
+    """
+    options = result.options
+    allows_empty_windows = options.allow_empty_windows or options.max_empty_windows > 0
+    has_stated_end = options.until != "latest-event"
+    return has_stated_end and options.input.repeats_rows and not allows_empty_windows
 
 
 def time_remarks(result: RunResult) -> Iterator[str]:
