@@ -157,6 +157,18 @@ def test_thousands_separators_are_named_in_file_of_bad_rows(tmp_path: Path) -> N
     assert problems == [grouped, grouped, "a value that is not a finite number"]
 
 
+@pytest.mark.parametrize("number", ["1,204", "0,5"])
+def test_comma_is_named_in_file_of_bad_rows_and_in_message(tmp_path: Path, number: str) -> None:
+    words = "a number with a comma as decimal sign or thousands separator"
+    rows = rows_with([f'"{number}"', "3", "1"])
+    aside = tmp_path / "bad.csv"
+    released(asked(tmp_path, rows, bad_rows=f"quarantine:{aside}"))
+    with aside.open(encoding="utf-8") as file:
+        assert [row["problem"] for row in csv.DictReader(file)] == [words]
+    with pytest.raises(InvalidInputError, match=rf"has {words} in column 'value'"):
+        run(asked(tmp_path, rows, state=tmp_path / "other.db"))
+
+
 def test_message_names_decimal_sign_of_job_for_number_with_point(tmp_path: Path) -> None:
     job = asked(tmp_path, rows_with(["12.0", "1"]), decimal=",", separator=";")
     (tmp_path / "e.csv").write_text((tmp_path / "e.csv").read_text().replace(",", ";"))

@@ -190,6 +190,8 @@ def _words_of(problem: Problem, texts: Iterable[object], input_part: InputPart) 
             return "a number with thousands separators"
         if any(_has_point_for_comma(number, sign) for number in numbers):
             return "a number with a decimal point"
+        if sign == "." and any(map(_DECIMAL_COMMA.fullmatch, numbers)):
+            return "a number with a comma as decimal sign or thousands separator"
     return problem.words
 
 
