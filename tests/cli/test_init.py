@@ -629,3 +629,29 @@ def test_init_keeps_stated_windows_of_monthly_rows(
     assert init("panel.csv", "--every", "1d").code == 0
     assert job_of(loans)["every"] == "1d"
     assert "first days of months" not in (loans / "nightly.toml").read_text()
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (
+            ("--contribution-period", "1w"),
+            "For a number of each week, give --every 1w, and a Monday as --start",
+        ),
+        (
+            ("--contribution-period", "1mo"),
+            "For a number of each month, give --every 1mo, and the first day of a month",
+        ),
+        (("--contribution-period", "1w", "--every", "1w", "--start", "2024-03-04"), ""),
+        (("--contribution-period", "1d"), ""),
+    ],
+)
+def test_longer_period_of_users_brings_a_note_on_windows(
+    place: Workplace, options: tuple[str, ...], told: str
+) -> None:
+    days = "".join(f"2024-03-{day:02}T09:00,ann\n" for day in range(1, 20))
+    (place.folder / "e.csv").write_text(f"time,who\n{days}")
+    users = ("--user", "who", "--max-contributions", "3", "--force", *options)
+    done = place.plain("init", str(place.folder / "e.csv"), *users).fine()
+    assert told in done.err
+    assert ("note: windows are days" in done.err) == bool(told)

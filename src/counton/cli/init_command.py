@@ -143,6 +143,8 @@ def init(*, events: str, job_file: Path, force: bool, **job_options: object) -> 
         plan = job_template.check_job(values, look)[1]
     whole_job = job_template.complete_job(values, look)
     _print_facts(look, whole_job, unanswered, states_every=job.every is not None)
+    if job.every is None:
+        _print_shorter_windows(whole_job)
     if plan is not None:
         _print_held_back(whole_job, plan, look, job_file.name, unanswered)
     asked_job = whole_job.with_options(**dict.fromkeys(unanswered))
@@ -241,6 +243,25 @@ def _print_facts(
             f"{CONFIDENTIAL}: the {rows} are from {facts.first:%Y-%m-%d} to "
             f"{facts.newest:%Y-%m-%d}{zone}"
         )
+
+
+def _print_shorter_windows(job: CountJob) -> None:
+    """Print that windows are days, if the limit of a user holds for a longer calendar period.
+
+    Args:
+        job: the job that is written; nobody stated the length of its windows.
+    """
+    from counton.cli.print_forms import Console
+
+    per = str(job.contribution_period)
+    if job.every != "1d" or per not in ("1w", "1mo"):
+        return
+    first_day = "a Monday" if per == "1w" else "the first day of a month"
+    Console(stderr=True).write_line(
+        f'note: windows are days (every = "1d"), and the limit of each user is for a '
+        f"{PERIODS[per]}. For a number of each {PERIODS[per]}, give --every {per}, and "
+        f"{first_day} as --start"
+    )
 
 
 def _print_held_back(
