@@ -291,7 +291,12 @@ def test_systematic_errors_are_same_in_every_output(what: str, option: str, tmp_
     for subject, line in zip(subjects, lines, strict=True):
         noun, _, remark = subject.partition(", which ")
         assert line.startswith(noun)
-        assert remark in ("", "count in a later day")
+        later = (
+            "count in a later day, or not at all",
+            "count in a later day, or not at all if they are old",
+        )
+        assert remark in ("", *later)
+        assert remark.endswith("old") == ("or not at all if" in line)
         assert subject in str(again)
     assert (
         guarantee_of_stream(again.numbers)["systematic_errors"]
@@ -333,7 +338,16 @@ def test_late_users_of_distinct_counts_may_count_twice(
     metadata = plan_spec(job(tmp_path, "count", {**DISTINCT, **options})).metadata()
     assert (TWICE in systematic_errors(metadata)) == may_count_twice
     brief = what_intervals_leave_out(metadata)[0]
-    assert brief.endswith("where a user may count twice") == may_count_twice
+    assert ("(where one user may count twice)" in brief) == may_count_twice
+    assert ("or not at all if they are old" in brief) == ("allowed_lateness" not in options)
+
+
+def test_texts_name_users_by_their_stated_word(tmp_path: Path) -> None:
+    options = {**DISTINCT, "series": "per-window", "privacy_unit": "student"}
+    metadata = plan_spec(job(tmp_path, "count", options)).metadata()
+    texts = [*systematic_errors(metadata), *what_intervals_leave_out(metadata)]
+    assert "students with late rows may be counted twice in this later day" in texts
+    assert not [text for text in texts if "user" in text]
 
 
 def test_late_user_counts_twice_in_later_window(tmp_path: Path) -> None:

@@ -89,6 +89,14 @@ class ContributionRule:
             return f"{note} if they are from {_too_early(window)}"
         return note
 
+    def leaves_old_rows_out(self, *, ids: bool) -> bool:
+        """Return whether late rows are too old to count at some time, whatever windows follow.
+
+        Args:
+            ids: whether rows have an id.
+        """
+        return ids
+
     def beyond(self, windows: PeriodicWindows, unit: str, groups: int | None) -> str | None:
         """Return words for what a bound leaves out: nothing here."""
         return None
@@ -209,9 +217,13 @@ class UserLevel(ContributionRule):
     @override
     def late_rows(self, window: str, unit: str, *, ids: bool) -> str:
         note = super().late_rows(window, unit, ids=ids)
-        if ids or self.contribution_period is None:
+        if ids or not self.leaves_old_rows_out(ids=ids):
             return note
         return f"{note} if their {unit} ended {_too_early(window)}"
+
+    @override
+    def leaves_old_rows_out(self, *, ids: bool) -> bool:
+        return ids or self.contribution_period is not None
 
     @override
     def bound_in_heading(self, window: str, unit: str) -> str:

@@ -315,6 +315,16 @@ class ReleaseMetadata:
         return bounded and self.statistic.additive and self.value is None
 
     @property
+    def user_noun(self) -> str:
+        """What published texts call a user, such as "student"; the privacy unit without a period.
+
+        The privacy unit of rows whose users are not bounded is no user.
+        """
+        if not self.contribution_rule.bounds_users:
+            return "user"
+        return self.privacy_unit.removesuffix(self.contribution_rule.protected_unit(""))
+
+    @property
     def users_again(self) -> str | None:
         """The period, such as "week", after which the numbers count each user again.
 

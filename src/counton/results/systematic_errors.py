@@ -79,13 +79,11 @@ def _errors_of_late_rows(metadata: ReleaseMetadata) -> list[SystematicError]:
     is_snapshot = metadata.max_corrections is not None
     subject = f"rows that arrive after their {window} was released"
     effect = contribution_rule.late_rows(window, metadata.privacy_unit, ids=metadata.has_row_ids)
-    remark = f"which count in a later {window}"
+    remark = _what_becomes_of_late_rows(metadata)
     provisional_time = windows.provisional_time
     if is_snapshot:
         effect = "are not counted"
         remark = ""
-    elif provisional_time is None and _may_count_twice(metadata):
-        remark += ", where a user may count twice"
     if provisional_time is not None:
         remark = ""
         effect = (
@@ -103,7 +101,7 @@ def _errors_of_late_rows(metadata: ReleaseMetadata) -> list[SystematicError]:
     if remark and _may_count_twice(metadata):
         errors.append(
             SystematicError(
-                "users with late rows",
+                f"{plural(metadata.user_noun)} with late rows",
                 f"may be counted twice in this later {window}",
                 is_brief=False,
             )
@@ -118,6 +116,17 @@ def _errors_of_late_rows(metadata: ReleaseMetadata) -> list[SystematicError]:
             )
         )
     return errors
+
+
+def _what_becomes_of_late_rows(metadata: ReleaseMetadata) -> str:
+    """Return what happens to late rows if they do not revise their windows, for a screen."""
+    clause = f"which count in a later {metadata.window}"
+    if _may_count_twice(metadata):
+        clause += f" (where one {metadata.user_noun} may count twice)"
+    clause += ", or not at all"
+    if metadata.contribution_rule.leaves_old_rows_out(ids=metadata.has_row_ids):
+        clause += " if they are old"
+    return clause
 
 
 def _may_count_twice(metadata: ReleaseMetadata) -> bool:
@@ -142,7 +151,7 @@ def _users_counted_again(metadata: ReleaseMetadata) -> list[SystematicError]:
     period = PERIODS.get(contribution_period, f"period of {contribution_period}")
     return [
         SystematicError(
-            f"users of several {plural(period)} in one {metadata.window}",
+            f"{plural(metadata.user_noun)} of several {plural(period)} in one {metadata.window}",
             f"are counted once in each {period}",
         )
     ]
@@ -313,12 +322,14 @@ def _users_of_periods(metadata: ReleaseMetadata) -> list[SystematicError]:
         users_note = adds_users_up(metadata)
         if users_note is None:
             return []
-        return [SystematicError(f"users, {users_note},", _ADDED_UP)]
+        return [SystematicError(f"{plural(metadata.user_noun)}, {users_note},", _ADDED_UP)]
     periods = {
         name: metadata.counting_period_in_words(inner_of(part)) for name, part in parts.items()
     }
     return [
-        SystematicError(f"users, {counted_anew(period)},", _ADDED_UP).of_part(name)
+        SystematicError(
+            f"{plural(metadata.user_noun)}, {counted_anew(period)},", _ADDED_UP
+        ).of_part(name)
         for name, period in periods.items()
         if period is not None
     ]
