@@ -228,7 +228,9 @@ def test_every_statistic_has_words() -> None:
         (statistics.Substrings("ab", 2), "number of times that each word came in a stream of"),
         (statistics.Contingency({"sex": ["f", "m"]}), "contingency table of sex"),
     ):
-        described: Any = SimpleNamespace(inner=statistic, value=None, anew=lambda: None)
+        described: Any = SimpleNamespace(
+            inner=statistic, value=None, counting_period_in_words=lambda: None
+        )
         assert statistic_in_words(described).startswith(words)
 
 
