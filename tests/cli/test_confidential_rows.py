@@ -135,8 +135,8 @@ def test_rows_too_late_for_their_users_period_are_reported(place: Workplace, lat
     )
     late = ["2024-01-01T10:00,bob", "2024-01-02T10:00,bob", "2024-01-01T11:00,ann"]
     told = (
-        "new rows from over 35 days before the end of the last day that earlier runs released, "
-        "not counted"
+        "new rows whose visitor's day ended at least 35 days before the end of the last day that "
+        "earlier runs released, not counted"
     )
     if lateness:
         told = "new rows of windows that were final, not counted"
@@ -159,8 +159,8 @@ def test_rows_that_an_input_lacked_for_a_night_are_not_new(place: Workplace) -> 
         JOB.replace("start = 2024-03-01", "start = 2024-01-01")
     )
     told = (
-        "new rows from over 35 days before the end of the last day that earlier runs released, "
-        "not counted"
+        "new rows whose visitor's day ended at least 35 days before the end of the last day that "
+        "earlier runs released, not counted"
     )
     late = ["2024-01-02T10:00,bob", "2024-01-02T11:00,bob"]
     for rows, until, number in (
@@ -199,7 +199,7 @@ def test_input_of_last_days_reports_no_rows_as_too_late(place: Workplace) -> Non
         (place.folder / "e.csv").write_text("\n".join(["time,who", *rows]) + "\n")
         until = str(dt.date(2024, 1, 1) + dt.timedelta(days=last))
         done = place.plain("run", str(place.folder / "nightly.toml"), "--until", until).fine()
-        assert "over 35 days" not in done.err
+        assert "ended at least 35 days" not in done.err
 
 
 def test_rows_of_other_group_are_not_called_counted(place: Workplace) -> None:

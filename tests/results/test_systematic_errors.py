@@ -102,8 +102,8 @@ def job(folder: Path, what: str, options: dict[str, Any], rows: pl.DataFrame = R
 
 def expected(what: str, option: str, *, dropped: bool) -> list[str]:
     """The lines, written down once more from what was asked."""
-    last_day = "ended more than 35 days before the end of the last released day"
-    old = " if they are from more than 35 days before the end of the last released day"
+    last_day = "ended at least 35 days before the end of the last day that earlier runs released"
+    old = f" if their UTC day {last_day}"
     late = {
         "people": "",
         "ids": old,
@@ -116,8 +116,8 @@ def expected(what: str, option: str, *, dropped: bool) -> list[str]:
     lines = [late.get(option, CLOSED)]  # whole files
     if option == "revised":
         lines = [
-            "rows that arrive after their day was released are added to their day, whose number is "
-            "provisional for 2 more days; rows that arrive later are not counted"
+            "rows that arrive after their day became final are not counted; earlier late rows are "
+            "added to their day, whose number is provisional for 2 more days"
         ]
     if option == "skipping":
         read = "time or row" if what == "count" else "time, paid or row"
@@ -306,6 +306,20 @@ def test_systematic_errors_are_same_in_every_output(what: str, option: str, tmp_
     )
 
 
+@pytest.mark.parametrize("option", ["revised", "revised snapshots"])
+def test_screen_of_revised_windows_excludes_rows_of_final_ones_alone(
+    option: str, tmp_path: Path
+) -> None:
+    """Late rows of provisional days are added to them, so intervals cover them."""
+    options = dict(OPTIONS["revised"])
+    subject = "rows that arrive after their day became final"
+    if option == "revised snapshots":
+        del options["row_id"]
+        subject = "rows that arrive, change or disappear after their day became final"
+    metadata = plan_spec(job(tmp_path, "count", options)).metadata()
+    assert what_intervals_leave_out(metadata) == [subject]
+
+
 def test_dropped_groups_of_earlier_run_remain_systematic_error(tmp_path: Path) -> None:
     """What it released lacks rows for ever, whatever the next job does with such rows."""
     asked = job(tmp_path, "count", DROPS)
@@ -361,6 +375,53 @@ def test_late_user_counts_twice_in_later_window(tmp_path: Path) -> None:
     second = job(tmp_path, "count", {**exact, "until": "2024-03-04"}, pl.concat([rows, more]))
     with run(second) as outcome:
         assert outcome.read().table()["estimate"].to_list() == [1, 0, 2]
+
+
+@pytest.mark.parametrize(
+    ("options", "last_uncounted", "whose"),
+    [
+        pytest.param(DISTINCT, "2023-10-26", "user's day", id="days"),
+        # The week of 23 October ends on 30 October, which is later than 35 days before.
+        pytest.param({**DISTINCT, "contribution_period": "1w"}, "2023-10-22", "user's week",
+                     id="weeks"),
+        pytest.param({"row_id": "row"}, "2023-10-26", "UTC day", id="ids"),
+        pytest.param({**DISTINCT, "contribution_period": "1w", "row_id": "row"}, "2023-10-26",
+                     "UTC day or user's week", id="ids and weeks"),
+    ],
+)  # fmt: skip
+def test_too_old_rows_end_35_days_before_last_day_of_earlier_runs(
+    options: dict[str, Any], last_uncounted: str, whose: str, tmp_path: Path
+) -> None:
+    """Days up to 30 November are released: 35 days before their end, 26 October ended.
+
+    The run that brings the late rows releases three days more, which changes nothing.
+    """
+    days = ["2023-10-22", "2023-10-23", "2023-10-26", "2023-10-27", "2023-11-30"]
+    rows = pl.DataFrame(
+        {
+            "time": [datetime.fromisoformat(f"{day}T23:59:59") for day in days],
+            "reader": days,
+            "row": days,
+        }
+    )
+    common: dict[str, Any] = {
+        **options, "start": "2023-10-01", "windows": 80, "series": "per-window", "epsilon": 200,
+        "allow_empty_windows": True,
+    }  # fmt: skip
+    before = rows.filter(pl.col("row") == "2023-11-30")
+    first = job(tmp_path, "count", {**common, "until": "2023-12-01"}, before)
+    run(first).close()
+    with run(job(tmp_path, "count", {**common, "until": "2023-12-04"}, rows)) as outcome:
+        counted = outcome.read().table()["estimate"].to_list()[-3:]
+        published = systematic_errors(outcome.spec.metadata())[0]
+        n_too_old = outcome.confidential_counts().input.choice.after_final
+    too_old = [day for day in days if day <= last_uncounted]
+    assert counted == [len(days) - 1 - len(too_old), 0, 0]
+    assert n_too_old == len(too_old)
+    assert published.endswith(
+        f"or not at all if their {whose} ended at least 35 days before the end of the last day "
+        "that earlier runs released"
+    )
 
 
 def test_discovered_groups_have_systematic_errors(tmp_path: Path) -> None:

@@ -60,7 +60,8 @@ def test_margin_of_revised_numbers_is_that_of_their_noise(published: Release) ->
     # final truth.
     assert np.mean(np.abs(newest - ROWS) <= float(margin[1])) < 0.85
     assert "late" not in text or "off by" not in text
-    assert "after their day was released are added to their day" in text
+    assert "rows that arrive after their day became final are not counted" in text
+    assert "earlier late rows are added to their day" in text
     assert "provisional for 2 more days" in text
     whole = published.methods(full=True)
     assert "off by" not in whole

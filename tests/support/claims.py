@@ -655,19 +655,20 @@ def expected_besides(truth: Truth) -> Iterator[str]:
         hours = "1 more hour" if truth.lags == 1 else f"{truth.lags} more hours"
         if user:
             yield (
-                "rows that arrive after their hour was released are added to their hour, whose "
-                f"number is provisional for {hours}; rows that arrive later are not counted"
+                "rows that arrive after their hour became final are not counted; earlier late rows "
+                f"are added to their hour, whose number is provisional for {hours}"
             )
         else:
             yield (
-                "rows that arrive, change or disappear after their hour was released change its "
-                f"number, which is provisional for {hours}; later they do not change it"
+                "rows that arrive, change or disappear after their hour became final do not change "
+                f"its number; earlier ones change it, because it is provisional for {hours}"
             )
     elif not truth.is_once and user:
         period = ""
         if truth.unit in ("day", "hour"):
             period = (
-                f" if their {unit} ended more than 35 days before the end of the last released hour"
+                f" if their {unit} ended at least 35 days before the end of the last hour that "
+                "earlier runs released"
             )
         yield (
             "rows that arrive after their hour was released are counted in a later hour, or not "

@@ -9,7 +9,8 @@ from typing import Final, NamedTuple
 
 #: Form of a length: a whole number above 0 and a unit.
 _FORM: Final = re.compile(r"([1-9]\d{0,8})(s|m|h|d|w|mo)")
-#: Largest delay of a row of users or with an id, in days after the end of the last released window.
+#: A row of users, or with an id, is too old if its period, or its UTC day, ended at least so many
+#: days before the end of the last released window.
 LATE_DAYS = 35
 #: Names of common lengths.
 PERIODS: Final = {

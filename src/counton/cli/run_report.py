@@ -14,7 +14,6 @@ from typing import NamedTuple
 
 from counton.base.columns import list_in_words
 from counton.base.errors import param, translate
-from counton.base.lengths import LATE_DAYS
 from counton.base.look_alikes import shown_beside
 from counton.base.wording import counted
 from counton.job.common_options import Job
@@ -320,11 +319,11 @@ def _notes_of_windows(result: RunReport, row_notes: Sequence[RowsNote]) -> list[
     before_start = counts.rows.before_start if is_news else 0
     start = windows.format_moment(windows.start) if before_start else ""
     end = windows.format_moment(windows.end) if counts.rows.after_last_window else ""
-    after_final = (
-        f"rows from over {LATE_DAYS} days before the end of the last {windows.period or 'window'} "
-        "that earlier runs released, or of an erased period, not counted now (earlier runs may "
-        "have counted them)"
-    )
+    too_old = _too_old(result)
+    which_rows = "rows of an erased period"
+    if too_old is not None:
+        which_rows = f"rows whose {too_old}, or of an erased period"
+    after_final = f"{which_rows}, not counted now (earlier runs may have counted them)"
     if windows.n_revisions:
         after_final = (
             f"rows of windows that were final after {counted(windows.n_revisions, 'more window')}, "
@@ -368,9 +367,14 @@ def _late_in_closed_windows(result: RunReport) -> str:
     windows = result.spec.terms.windowing.windows
     if windows.n_revisions:
         return "new rows of windows that were final, not counted"
-    return (
-        f"new rows from over {LATE_DAYS} days before the end of the last "
-        f"{windows.period or 'window'} that earlier runs released, not counted"
+    return f"new rows whose {_too_old(result) or 'period was erased'}, not counted"
+
+
+def _too_old(result: RunResult) -> str | None:
+    """Return which rows come too late to count, in words after "rows whose"; None if none do."""
+    metadata = result.spec.metadata()
+    return metadata.contribution_rule.too_old(
+        metadata.window, metadata.privacy_unit, ids=metadata.has_row_ids
     )
 
 

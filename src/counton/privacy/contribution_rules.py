@@ -85,9 +85,38 @@ class ContributionRule:
             ids: whether rows have an id.
         """
         note = f"are counted in a later {window}, or not at all"
+        too_old = self.too_old(window, unit, ids=ids)
+        return note if too_old is None else f"{note} if their {too_old}"
+
+    def too_old(self, window: str, unit: str, *, ids: bool) -> str | None:
+        """Return of which rows all come too late to count, as words after "rows whose".
+
+        `counton.run.counting.remembered_rows.FirstOpen` decides it: a row counts only in a period
+        of its user, and on a day of UTC, that had not ended `LATE_DAYS` before.
+
+        Args:
+            window: name of a window, such as "day".
+            unit: name of the privacy unit.
+            ids: whether rows have an id.
+
+        Returns:
+            The words; None if rows of all times count.
+
+        >>> print(UserLevel(3, "1w").too_old("day", "visitor's week", ids=False))
+        visitor's week ended at least 35 days before the end of the last day that earlier runs
+        released
+        """
+        decisive = []
         if ids:
-            return f"{note} if they are from {_too_early(window)}"
-        return note
+            decisive.append("UTC day")
+        if self.contribution_period is not None:
+            decisive.append(unit)
+        if not decisive:
+            return None
+        return (
+            f"{' or '.join(decisive)} ended at least {LATE_DAYS} days before the end of the last "
+            f"{window} that earlier runs released"
+        )
 
     def leaves_old_rows_out(self, *, ids: bool) -> bool:
         """Return whether late rows are too old to count at some time, whatever windows follow.
@@ -213,13 +242,6 @@ class UserLevel(ContributionRule):
     @override
     def to_dict(self) -> dict[str, object]:
         return {key: getattr(self, field) for key, field in _STORED_FIELDS_OF_USERS.items()}
-
-    @override
-    def late_rows(self, window: str, unit: str, *, ids: bool) -> str:
-        note = super().late_rows(window, unit, ids=ids)
-        if ids or not self.leaves_old_rows_out(ids=ids):
-            return note
-        return f"{note} if their {unit} ended {_too_early(window)}"
 
     @override
     def leaves_old_rows_out(self, *, ids: bool) -> bool:
@@ -395,11 +417,6 @@ def contribution_rule_from_dict(bound: Mapping[str, object] | None) -> Contribut
     if "moves" in bound:
         return BoundedUpstream(**_constructor_arguments(bound, _STORED_FIELDS_UPSTREAM))
     return UserLevel(**_constructor_arguments(bound, _STORED_FIELDS_OF_USERS))
-
-
-def _too_early(window: str) -> str:
-    """Return words for when rows, or periods of users, are too old to be counted."""
-    return f"more than {LATE_DAYS} days before the end of the last released {window}"
 
 
 def _constructor_arguments(

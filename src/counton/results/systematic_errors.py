@@ -34,7 +34,7 @@ def systematic_errors(metadata: ReleaseMetadata) -> list[str]:
     >>> for line in systematic_errors(plan_spec(job).metadata()):
     ...     print(line)
     rows that arrive after their day was released are counted in a later day, or not at all if their
-    user's day ended more than 35 days before the end of the last released day
+    user's day ended at least 35 days before the end of the last day that earlier runs released
     rows beyond 3 of each user's day are not counted, so that numbers are too low by an unknown
     amount
     values outside 0 to 60 are counted as the nearer bound, which biases the sum by an unknown
@@ -86,16 +86,17 @@ def _errors_of_late_rows(metadata: ReleaseMetadata) -> list[SystematicError]:
         remark = ""
     if provisional_time is not None:
         remark = ""
+        subject = f"rows that arrive after their {window} became final"
         effect = (
-            f"are added to their {window}, whose number is provisional for {provisional_time}; "
-            "rows that arrive later are not counted"
+            f"are not counted; earlier late rows are added to their {window}, whose number is "
+            f"provisional for {provisional_time}"
         )
     may_change = metadata.max_corrections or not contribution_rule.bounds_users
     if provisional_time is not None and is_snapshot and may_change:
-        subject = f"rows that arrive, change or disappear after their {window} was released"
+        subject = f"rows that arrive, change or disappear after their {window} became final"
         effect = (
-            f"change its number, which is provisional for {provisional_time}; later they do "
-            "not change it"
+            "do not change its number; earlier ones change it, because it is provisional for "
+            f"{provisional_time}"
         )
     errors = [SystematicError(subject, effect, remark=remark)]
     if remark and _may_count_twice(metadata):
