@@ -621,6 +621,47 @@ def test_init_says_to_run_a_job_after_its_empty_lines_are_filled(
     assert "Next:" not in out
 
 
+@pytest.mark.parametrize(
+    "left_out",
+    ["decimal", "until", "start", "timezone", "other-group", "privacy-unit", "groups"],
+)
+def test_init_shows_margin_with_empty_lines_that_do_not_change_it(
+    left_out: str, init: Callable[..., Result], loans: Path
+) -> None:
+    counts = "day;garage;cars\n2024-03-01;north;1.204\n2024-03-02;south;1.100\n"
+    (loans / "garages.csv").write_text(counts)
+    answers = {
+        "decimal": ",", "until": "2024-03-03", "start": "2024-03-01", "timezone": "Europe/Berlin",
+        "other-group": "other", "privacy-unit": "car", "groups": "north,south",
+        "group-by": "garage", "count-column": "cars",
+    }  # fmt: skip
+    depends_on_it = {"groups": "other-group", "start": "until"}
+    left = {left_out, depends_on_it.get(left_out, left_out)}
+    outputs = []
+    for file, empty in (("whole.toml", set[str]()), ("part.toml", left)):
+        words = [f"--{key}={value}" for key, value in answers.items() if key not in empty]
+        outputs.append(init("garages.csv", *words, "--save-job", file).fine().out)
+    whole, part = outputs
+    assert "Fill in these empty lines" not in whole
+    assert left_out in part.partition("before the first run: ")[2].partition(".\n")[0]
+    margins = [[line for line in out.splitlines() if "±" in line] for out in outputs]
+    assert margins[0] == margins[1]
+    assert [line.split() for line in margins[1]] == [["in", "each", "window", *["±3"] * 3]]
+
+
+def test_init_names_the_empty_lines_on_which_the_margin_depends(
+    init: Callable[..., Result],
+) -> None:
+    shows = "filled in, counton plan nightly.toml shows the margin of error"
+    out = init("loans.csv").fine().out
+    assert f"{shows}, which depends on user and max-contributions." in out
+    assert "±" not in out
+    out = init("loans.csv", "--user", "reader", "--force").fine().out
+    assert f"{shows}, which depends on max-contributions." in out
+    out = init("loans.csv", "--user", "reader", "--max-contributions", "4", "--force").fine().out
+    assert "±12 " in out
+
+
 def test_init_keeps_stated_windows_of_monthly_rows(
     init: Callable[..., Result], loans: Path
 ) -> None:

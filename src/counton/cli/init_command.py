@@ -81,6 +81,8 @@ _HELP = {
     "output": f"File for the released numbers ({TABLE_ENDINGS}). "
     "[default: next to the rows, as CSV]",
 }
+#: Empty options that change the margin of error of counts; others, such as ``start``, do not.
+_DECIDES_MARGIN = ("user", "max_contributions")
 #: Columns of whole numbers that a remark names.
 _SHOWN_COLUMNS = 3
 
@@ -155,7 +157,8 @@ def init(*, events: str, job_file: Path, force: bool, **job_options: object) -> 
         comments["every"] += _remark_on_window(str(whole_job.every))
     comments |= empty
     save_job(asked_job, job_file, comments, replaces_file=True, keeps_date=True, empty=list(empty))
-    _print_report(asked_job, plan, job_file.name, empty)
+    decisive = [keys[name] for name in _DECIDES_MARGIN if name in unanswered]
+    _print_report(asked_job, plan, job_file.name, empty, decisive)
 
 
 def _refuse_existing_file(file: Path, *, force: bool) -> None:
@@ -345,9 +348,23 @@ def _comments(look: FirstLook, job: CountJob) -> dict[str, str]:
     return comments
 
 
-def _print_report(job: Job, plan: PlannedJob | None, file: str, empty: Collection[str]) -> None:
-    """Print the plan in words, what is still to be filled in, and how the job is run."""
-    from counton.cli.job_plan import write_plan
+def _print_report(
+    job: Job,
+    plan: PlannedJob | None,
+    file: str,
+    empty: Collection[str],
+    decisive: Collection[str],
+) -> None:
+    """Print the plan in words, what is still to be filled in, and how the job is run.
+
+    Args:
+        job: the job that is written.
+        plan: its plan; None if its column of times is unknown.
+        file: name of the job file.
+        empty: keys of its empty lines.
+        decisive: those of them that change the margin of error.
+    """
+    from counton.cli.job_plan import write_margins, write_plan
     from counton.cli.print_forms import Console
     from counton.job.saved_job import date_of_one_run
 
@@ -355,6 +372,14 @@ def _print_report(job: Job, plan: PlannedJob | None, file: str, empty: Collectio
     console.write_line(f"{file} is written.", bold=True)
     if empty:
         console.write_line(f"Fill in these empty lines before the first run: {', '.join(empty)}.")
+        if plan is not None and not decisive:
+            write_margins(console, plan)
+        else:
+            depends = f", which depends on {' and '.join(decisive)}" if decisive else ""
+            planning = shlex.join(["counton", "plan", file])
+            console.write_line(
+                f"Once they are filled in, {planning} shows the margin of error{depends}."
+            )
     elif plan is not None:
         write_plan(console, plan)
     if job.append:

@@ -119,10 +119,20 @@ def write_plan(console: Console, plan: PlannedJob, how_to_state_rows: str = _OPT
     together = ", for all windows together" if windows.is_recurring else ""
     console.write_line(f"Privacy: {loss_of(plan)} for each {metadata.privacy_unit}{together}")
     console.write_line(f"Privacy unit: {protected_in_words(metadata)}")
-    console.write_line(f"Published: {_published(plan)}. Margins of error ({percent(plan.level)}%):")
-    console.write_table(_table(plan))
+    write_margins(console, plan)
     for remark in _remarks(plan, how_to_state_rows):
         console.write_line(remark)
+
+
+def write_margins(console: Console, plan: PlannedJob) -> None:
+    """Print what is published, and a table of half-widths.
+
+    Args:
+        console: where it is printed.
+        plan: the plan.
+    """
+    console.write_line(f"Published: {_published(plan)}. Margins of error ({percent(plan.level)}%):")
+    console.write_table(_table(plan))
 
 
 def loss_of(plan: PlannedJob) -> str:
