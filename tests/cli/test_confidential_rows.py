@@ -29,6 +29,8 @@ series = "per-window"
 epsilon = 100
 """
 SET_ASIDE = "confidential: job visits: rows that cannot be read, set aside: 3 of 6 (50.0%)"
+UNLISTED = "rows read of undeclared groups, for group 'rest', whether counted or not"
+NAMELESS = "rows read without a group, for group 'rest', whether counted or not"
 BEYOND = "confidential: job visits: rows beyond their user's limit, not counted: 1"
 
 
@@ -84,15 +86,22 @@ def test_rows_without_a_group_in_other_group_are_reported(place: Workplace) -> N
     events = place.write("e.csv", ["00:10,a", "00:20,x", "00:30,", "00:40,", "01:20,a"])
     done = place.count(events, "--other-group", "rest").fine()
     lines = done.err.splitlines()
-    named = "rows read of undeclared groups, for group 'rest': 1 (most often 'x', 1)"
-    assert f"confidential: {named}" in lines
-    assert "confidential: rows read without a group, for group 'rest': 2" in lines
+    assert f"confidential: {UNLISTED}: 1 (most often 'x', 1)" in lines
+    assert f"confidential: {NAMELESS}: 2" in lines
+
+
+def test_unreadable_rows_of_undeclared_groups_are_not_called_counted(place: Workplace) -> None:
+    events = place.write("e.csv", ["00:10,a", "00:20,x", "soon,x", "01:20,a"])
+    quarantine = ("--bad-rows", "quarantine:bad.csv")
+    lines = place.count(events, "--other-group", "rest", *quarantine).fine().err.splitlines()
+    assert "confidential: rows that cannot be read, set aside: 1 of 4 (25.0%)" in lines
+    assert f"confidential: {UNLISTED}: 2 (most often 'x', 2)" in lines
 
 
 def test_rows_without_a_group_alone_are_reported(place: Workplace) -> None:
     events = place.write("e.csv", ["00:10,a", "00:30,", "01:20,a"])
     done = place.count(events, "--other-group", "rest").fine()
-    assert "confidential: rows read without a group, for group 'rest': 1" in done.err.splitlines()
+    assert f"confidential: {NAMELESS}: 1" in done.err.splitlines()
     assert "undeclared" not in done.err
 
 
@@ -211,8 +220,8 @@ def test_rows_of_other_group_are_not_called_counted(place: Workplace) -> None:
     assert "confidential: rows beyond their user's limit, not counted: 2" in lines
     in_rest = [line for line in lines if "'rest'" in line]
     assert in_rest == [
-        "confidential: rows read of undeclared groups, for group 'rest': 2 (most often 'x', 2)",
-        "confidential: rows read without a group, for group 'rest': 1",
+        f"confidential: {UNLISTED}: 2 (most often 'x', 2)",
+        f"confidential: {NAMELESS}: 1",
     ]
 
 

@@ -523,15 +523,16 @@ def unlisted_group_notes(rows: RowNumbers, spec: StreamSpec) -> list[str]:
     """Return sentences on rows of undeclared groups, with the commonest of their names, which may
     be misspelt.
 
-    Rows for the group of all others are those that were read: some may be beyond their user's
-    limit, too late, or counted by an earlier run.
+    Rows for the group of all others are those that were read: some may be set aside, beyond their
+    user's limit, too late, or counted by an earlier run.
     """
     declared = spec.metadata().domain or ()
     lines = _lines_of(
         [
             RowsNote(f"rows of undeclared groups{spec.cells.unnamed}, not counted", rows.unlisted),
             RowsNote(
-                f"rows read of undeclared groups, for group {spec.terms.groups.other!r}",
+                f"rows read of undeclared groups, for group {spec.terms.groups.other!r}, "
+                "whether counted or not",
                 rows.in_other_group,
             ),
         ]
@@ -539,7 +540,8 @@ def unlisted_group_notes(rows: RowNumbers, spec: StreamSpec) -> list[str]:
     without_group = _lines_of(
         [
             RowsNote(
-                f"rows read without a group, for group {spec.terms.groups.other!r}",
+                f"rows read without a group, for group {spec.terms.groups.other!r}, whether "
+                "counted or not",
                 rows.without_group,
             )
         ]
