@@ -24,7 +24,9 @@ BY_SHOP = ("--group-by", "shop", "--groups", "east,west", "--other-group", "othe
 GROUPS_NOTE = (
     "at most 1 row of each user's day counts. If a user is in several groups, it is the first row "
     "by time, then by the group's name, and the numbers of the other groups are too low. To count "
-    "each user in every group, set once-per-window = true and max-contributions = 3 in the job file"
+    "each user in more groups, set once-per-window = true in the job file, and max-contributions "
+    "to the largest number of groups in which one user may count. Each more adds noise. With 3, "
+    "each user counts in every group"
 )
 COUNT_NOTE = "each counted row is one event. If column 'visits' has the number of events of a row"
 
@@ -81,17 +83,21 @@ def test_note_names_options_that_count_each_user_in_each_group(
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({}, "once-per-window = true and max-contributions = 4"),
+        ({}, "set once-per-window = true in the job file, and max-contributions to the largest "
+         "number of groups in which one user may count. Each more adds noise. With 4, each user "),
         ({"max_contributions": 3}, "If a user is in more than 3 groups, they are the first 3"),
         ({"once_per_window": True}, "at most 1 group of each reader's day counts"),
-        ({"contribution_period": None}, "once-per-window = true and a larger max-contributions in"),
-        ({"contribution_period": "1w"}, "max-contributions = 28"),
+        ({"contribution_period": None},
+         "user may count, added up over the days of the stream. Each more adds noise"),
+        ({"contribution_period": "1w"},
+         "user may count, added up over the days of a period. Each more adds noise. With 28, each"),
         ({"statistic": "sum", "value": "paid", "lower": 0, "upper": 9, "resolution": 1},
-         "every group, set a larger max-contributions in"),
+         "more groups, set a larger max-contributions in the job file. The noise is then larger"),
         ({"contribution_period": None, "distinct_users": True, "series": "cumulative"},
-         "every group, set max-contributions = 4 in"),
+         "more groups, set max-contributions in the job file to the largest number of groups in "
+         "which one user may count. Each more adds noise. With 4, each user counts in every group"),
         ({"max_contributions": 9, "max_contributions_per_window": 1},
-         "and a larger max-contributions-per-window in"),
+         "set once-per-window = true and a larger max-contributions-per-window in"),
         ({"max_contributions": 9, "max_contributions_per_window": 1},
          "at most 1 row of each reader's day counts in one day. If a user is in several groups"),
         ({"max_contributions": 4}, None),
@@ -118,7 +124,10 @@ def test_groups_note_of_discovered_groups_names_no_number() -> None:
     )
     note = left_out_groups_note(found)
     assert note is not None
-    assert "set once-per-window = true and a larger max-contributions in the job file" in note
+    assert (
+        "set once-per-window = true in the job file, and max-contributions to the largest" in note
+    )
+    assert "in every group" not in note
 
 
 def test_dry_run_gives_the_notes_of_the_first_run(command: Callable[..., Result]) -> None:

@@ -226,8 +226,9 @@ def left_out_groups_note(metadata: ReleaseMetadata) -> str | None:
     >>> print(left_out_groups_note(plan_spec(job).metadata()))
     at most 1 row of each user's day counts. If a user is in several groups, it is the first row by
     time, then by the group's name, and the numbers of the other groups are too low. To count each
-    user in every group, set once-per-window = true and max-contributions = 2 in the job file; the
-    noise is then larger
+    user in more groups, set once-per-window = true in the job file, and max-contributions to the
+    largest number of groups in which one user may count. Each more adds noise. With 2, each user
+    counts in every group
     """
     rule = metadata.contribution_rule
     groups = metadata.groups_apart
@@ -246,17 +247,16 @@ def left_out_groups_note(metadata: ReleaseMetadata) -> str | None:
     place = ""
     if most < rule.max_contributions:  # the limit of one window is the smaller one
         place = f" in one {metadata.window}"
-    settings = _limits_of_all_groups(metadata, groups)
     return (
         f"at most {counted(most, thing)} of each {metadata.privacy_unit} {counts}{place}. If a "
         f"user is in {several}, {first} by time, then by the group's name, and the numbers of the "
-        f"other groups are too low. To count each user in every group, set {settings} in the job "
-        "file; the noise is then larger"
+        f"other groups are too low. To count each user in more groups, "
+        f"{_remedy_of_left_out_groups(metadata, groups)}"
     )
 
 
-def _limits_of_all_groups(metadata: ReleaseMetadata, groups: int) -> str:
-    """Return the options by which each user counts in each group, in words.
+def _remedy_of_left_out_groups(metadata: ReleaseMetadata, groups: int) -> str:
+    """Return by which options each user counts in more groups, and what this costs.
 
     Args:
         metadata: the release.
@@ -264,15 +264,28 @@ def _limits_of_all_groups(metadata: ReleaseMetadata, groups: int) -> str:
     """
     rule = metadata.contribution_rule
     is_distinct = rule.max_contributions_per_group is not None
-    windows = 1 if is_distinct else metadata.windows.most_windows_in(rule.contribution_period)
-    limit = "a larger max-contributions"
-    if groups and windows < math.inf and (is_distinct or metadata.statistic_name == "count"):
-        limit = f"max-contributions = {int(groups * windows)}"
+    of_window = ""
     if rule.max_contributions_per_window is not None:
-        limit += " and a larger max-contributions-per-window"
-    if metadata.statistic_name != "count" or rule.once_per_window or is_distinct:
-        return limit
-    return f"once-per-window = true and {limit}"
+        of_window = " and a larger max-contributions-per-window"
+    if not is_distinct and metadata.statistic_name != "count":
+        return (
+            f"set a larger max-contributions{of_window} in the job file. The noise is then larger"
+        )
+    windows = 1 if is_distinct else metadata.windows.most_windows_in(rule.contribution_period)
+    once = "set max-contributions in the job file to"
+    if not is_distinct and not rule.once_per_window:
+        once = f"set once-per-window = true{of_window} in the job file, and max-contributions to"
+    span = ""
+    if windows > 1:
+        part = "the stream" if rule.contribution_period is None else "a period"
+        span = f", added up over the {plural(metadata.window)} of {part}"
+    remedy = (
+        f"{once} the largest number of groups in which one user may count{span}. Each more adds "
+        "noise"
+    )
+    if not groups or windows == math.inf:
+        return remedy
+    return f"{remedy}. With {int(groups * windows):,}, each user counts in every group"
 
 
 def adds_users_up(metadata: ReleaseMetadata) -> str | None:

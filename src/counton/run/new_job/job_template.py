@@ -469,14 +469,16 @@ def remark_on_groups(job: CountJob) -> str | None:
     limit.
 
     >>> print(remark_on_groups(CountJob(user="reader", group_by="branch")))
-    a user in more groups counts only in the first ones; to count each user in every group, add a
-    line once-per-window = true and set max-contributions to the number of groups
+    a user in more groups counts only in the first ones; to count each user in more groups, add a
+    line once-per-window = true and set max-contributions to the largest number of groups in which
+    one user may count
     """
     if job.group_by is None or job.distinct_users or job.count_column is not None:
         return None
     return (
-        "a user in more groups counts only in the first ones; to count each user in every group, "
-        "add a line once-per-window = true and set max-contributions to the number of groups"
+        "a user in more groups counts only in the first ones; to count each user in more groups, "
+        "add a line once-per-window = true and set max-contributions to the largest number of "
+        "groups in which one user may count"
     )
 
 
