@@ -264,7 +264,7 @@ def test_parts_of_report_state_rows_beyond_bound(tmp_path: Path) -> None:
     assert "most of all in late days, because early rows count first" in said["rows"][0]
     with run(job(WAYS[1], tmp_path / "t.db", nights(0)[0], 1)) as outcome:
         lines = systematic_errors(outcome.spec.metadata())
-    assert lines[1].startswith("groups beyond 2 of each user's week are not counted, so ")
+    assert lines[1].startswith("groups beyond the first 2 of each user's week are not counted, so ")
 
 
 def test_a_report_refuses_more_rows_than_count(tmp_path: Path) -> None:

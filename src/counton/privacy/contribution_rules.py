@@ -283,19 +283,25 @@ class UserLevel(ContributionRule):
         >>> rule = UserLevel(7, contribution_period="1w", max_contributions_per_window=1)
         >>> rule.beyond(days, "visitor's week", None)
         "rows beyond 7 of each visitor's week, or beyond 1 of it in one day"
+        >>> UserLevel(3, "1d", once_per_window=True).beyond(days, "visitor's day", 9)
+        "groups beyond the first 3 of each visitor's day"
+        >>> UserLevel(3, "1w", once_per_window=True).beyond(days, "visitor's week", 9)
+        "pairs of a day and a group beyond the first 3 of each visitor's week"
         """
         count = f"{self.max_contributions:,}"
         if self.max_contributions_per_group is not None:
             if groups is None or 0 < groups <= self.max_contributions:
                 return None
-            return f"groups beyond {count} of each {unit}"
+            return f"groups beyond the first {count} of each {unit}"
         if self.once_per_window:
             if not self._may_exceed(windows, groups):
                 return None
-            periods = plural(windows.period or f"period of {windows.every}")
-            return (
-                f"{periods}{'' if groups is None else ' and groups'} beyond {count} of each {unit}"
-            )
+            window = windows.period or f"period of {windows.every}"
+            counted_once = plural(window)
+            if groups is not None:
+                has_one_window = windows.most_windows_in(self.contribution_period) <= 1
+                counted_once = "groups" if has_one_window else f"pairs of a {window} and a group"
+            return f"{counted_once} beyond the first {count} of each {unit}"
         rows_beyond = f"rows beyond {count} of each {unit}"
         if self.max_contributions_per_window is None:
             return rows_beyond
