@@ -92,7 +92,7 @@ def test_rows_without_a_group_in_other_group_are_reported(place: Workplace) -> N
 
 def test_unreadable_rows_of_undeclared_groups_are_not_called_counted(place: Workplace) -> None:
     events = place.write("e.csv", ["00:10,a", "00:20,x", "soon,x", "01:20,a"])
-    quarantine = ("--bad-rows", "quarantine:bad.csv")
+    quarantine = ("--bad-rows", f"quarantine:{place.folder / 'bad.csv'}")
     lines = place.count(events, "--other-group", "rest", *quarantine).fine().err.splitlines()
     assert "confidential: rows that cannot be read, set aside: 1 of 4 (25.0%)" in lines
     assert f"confidential: {UNLISTED}: 2 (most often 'x', 2)" in lines

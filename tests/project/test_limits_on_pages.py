@@ -35,7 +35,7 @@ LIMITS: list[tuple[str, str, Any]] = [
     ("concepts/late-data", "ended at least {} days before the end of the last window", LATE_DAYS),
     ("guides/bad-rows", "they count once, for {} days", LATE_DAYS),
     ("guides/bad-rows", "remembers an id for {} days after the day", LATE_DAYS),
-    ("guides/bad-rows", "rows from more than {} days before the end of the last window", LATE_DAYS),
+    ("guides/bad-rows", "ended at least {} days before the end of the last window", LATE_DAYS),
     ("guides/bad-rows", "more than {:,} bad rows", error_policy.DEFAULT_MOST_BAD_ROWS),
     ("guides/bad-rows", "the default is {}.", terms.MAX_EMPTY_WINDOWS_OF_LOOKBACK),
     ("guides/bad-rows", "Without `lookback`, it is {},", terms.MAX_EMPTY_WINDOWS),
@@ -52,7 +52,7 @@ LIMITS: list[tuple[str, str, Any]] = [
     ("guides/erasure", "too low by about {:.1%}.", 1 / BUCKETS),
     (
         "guides/fill-in-a-job-file",
-        "from more than {} days before the end of the last window",
+        "ended at least {} days before the end of the last window",
         LATE_DAYS,
     ),
     ("guides/service", "accepts the new time after {},", WORDS[steady_clock.LASTING_SECONDS]),

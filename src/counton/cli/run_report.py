@@ -370,7 +370,7 @@ def _late_in_closed_windows(result: RunReport) -> str:
     return f"new rows whose {_too_old(result) or 'period was erased'}, not counted"
 
 
-def _too_old(result: RunResult) -> str | None:
+def _too_old(result: RunReport) -> str | None:
     """Return which rows come too late to count, in words after "rows whose"; None if none do."""
     metadata = result.spec.metadata()
     return metadata.contribution_rule.too_old(
