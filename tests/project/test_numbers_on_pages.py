@@ -163,7 +163,7 @@ def test_protect_users_states_margin_of_two_groups() -> None:
         "group_by": "device", "groups": ["phone", "desk"], "once_per_window": True,
     }  # fmt: skip
     (margin,) = margins("count", **devices, max_contributions=2, contribution_period="1d")
-    assert f"the margin of error is ±{margin:.0f} here" in page("guides/protect-users")
+    assert f"the margin of error is ±{margin:.0f} with the limit 2" in page("guides/protect-users")
 
 
 @pytest.mark.slow
