@@ -86,7 +86,7 @@ def known_arguments(call: Callable[_Arguments, _Result]) -> Callable[_Arguments,
     return call_it
 
 
-def with_keywords(keys: type, defaults: Mapping[str, Any]) -> Callable[[_Call], _Call]:
+def with_keywords(keys: type, defaults: Mapping[str, object]) -> Callable[[_Call], _Call]:
     """Return a decorator that lists each keyword of ``**keywords`` in a function's signature.
 
     Args:

@@ -60,7 +60,7 @@ def _libraries(modules: int) -> Any:
     return ThreadpoolController()
 
 
-def read_only(array: Any) -> Any:
+def read_only(array: object) -> Any:
     """Return a read-only view of an array, and any other value unchanged."""
     if not isinstance(array, np.ndarray):
         return array
@@ -140,7 +140,7 @@ def integers_to_text(array: Integers) -> str:
     return f"{kind.itemsize}:{base64.b64encode(zlib.compress(planes.tobytes(), 6)).decode()}"
 
 
-def narrowest(least: int, largest: int) -> np.dtype[Any]:
+def narrowest(least: int, largest: int) -> np.dtype[np.integer]:
     """Return the smallest integer type that holds all integers within bounds."""
     widths = (w for w in (1, 2, 4, 8) if -(256**w) // 2 <= least and largest < 256**w // 2)
     return np.dtype(f"<i{next(widths)}")

@@ -104,7 +104,7 @@ def errors_of(columns: Mapping[str, Sequence[Any]]) -> list[float | None]:
     return errors
 
 
-def readable(columns: Mapping[str, Sequence[Any]]) -> list[list[str]]:
+def readable(columns: Mapping[str, Sequence[object]]) -> list[list[str]]:
     """Format each column as texts, without exponents, with the digits that the noise leaves.
 
     Nothing else rounds published numbers. Files for machines keep every digit, so that the
@@ -140,7 +140,7 @@ def _number_text(value: Any, error: float | None) -> str:
     return quantity(value, error, isinstance(value, int))
 
 
-def _cell_text(value: Any) -> str:
+def _cell_text(value: object) -> str:
     if value is None:
         return ""
     if isinstance(value, bool):

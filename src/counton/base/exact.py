@@ -243,7 +243,7 @@ def is_whole(value: object) -> TypeGuard[int]:
     return type(value) is int or (isinstance(value, Integral) and not isinstance(value, bool))
 
 
-def in_parts(name: Any) -> tuple[Any, ...]:
+def in_parts(name: object) -> tuple[Any, ...]:
     """Return a tuple or list as a tuple, and any other value as a tuple of it alone.
 
     >>> in_parts(["CA", "Napa"]), in_parts("CA")
@@ -297,7 +297,7 @@ def check_integers(
     return tuple(check_integer(name, value, low, high) for value in values)
 
 
-def check_sequence(name: str, values: Any, most: int) -> None:
+def check_sequence(name: str, values: object, most: int) -> None:
     """Refuse values that are no list, tuple, range or array, or more than ``most`` elements."""
     flat = values.ndim > 0 if isinstance(values, np.ndarray) else True
     if not isinstance(values, (list, tuple, range, np.ndarray)) or not flat:

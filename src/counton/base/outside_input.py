@@ -129,7 +129,7 @@ def parse_toml(data: bytes) -> dict[str, Any]:
         parsed = tomllib.loads(text)
     except RecursionError:
         raise _too_deep() from None
-    level: list[Any] = [parsed]
+    level: list[object] = [parsed]
     for _ in range(MOST_DEPTH):  # dotted keys make tables as deep as anybody likes
         level = [
             value

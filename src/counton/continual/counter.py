@@ -126,7 +126,7 @@ class Counter:
         contribution: ContributionBound | None = None,
         shape: tuple[int, ...] = (),
         noise_guarantee: Guarantee | None = None,
-        statistic: Mapping[str, Any] | None = None,
+        statistic: Mapping[str, object] | None = None,
     ) -> None:
         contribution = ContributionBound.add_remove() if contribution is None else contribution
         shape = check_shape(shape)

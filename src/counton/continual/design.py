@@ -323,7 +323,7 @@ class Design(Generic[S]):
         noise stays. `tests/net` has the addresses of forty jobs, byte by byte.
         """
         contribution = self.contribution.to_dict()
-        address: dict[str, Any] = {
+        address: dict[str, object] = {
             "format": self._format,
             "guarantee": self.guarantee.to_dict(),
             # The name of the unit must not change the noise.

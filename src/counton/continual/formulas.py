@@ -432,7 +432,7 @@ class ClosedForm(Estimate):
 
 
 def join_numbers(
-    numbers: Sequence[Estimate], join: Callable[[list[Any]], NDArray[Any]] | None = None
+    numbers: Sequence[Estimate], join: Callable[[list[Any]], Column] | None = None
 ) -> ClosedForm:
     """Join numbers, or arrays of numbers, to one array with its intervals.
 
@@ -443,7 +443,7 @@ def join_numbers(
     """
     values = [number.value for number in numbers]
 
-    def put_in_a_row(parts: list[Any]) -> NDArray[Any]:
+    def put_in_a_row(parts: list[Any]) -> Column:
         arrays = zip(parts, values, strict=True)
         return np.concatenate(
             [np.broadcast_to(np.ravel(array), np.size(value)) for array, value in arrays]
@@ -534,7 +534,7 @@ class TableNumbers(NamedTuple):
         return cls.stack(tables, {"group": groups, **about})
 
 
-def _plain(number: Any) -> Any:
+def _plain(number: object) -> Any:
     """Convert an array without axes to a Python number; return any other value unchanged."""
     return (
         number.item() if isinstance(number, np.ndarray | np.generic) and not number.ndim else number

@@ -292,7 +292,7 @@ class Errors:
         return halfwidths
 
     def decayed_halfwidths(
-        self, std: Any, factor: float, confidence_level: float = 0.95, *, cells: int = 1
+        self, std: object, factor: float, confidence_level: float = 0.95, *, cells: int = 1
     ) -> Floats:
         """Return half-widths of weighted sums of cells, each cell with its decayed sum.
 

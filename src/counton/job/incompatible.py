@@ -807,7 +807,7 @@ def refuse_of_streaming(job: Job) -> None:
     _refuse_first(contradictions_of_streaming(job))
 
 
-def refuse_of_plan(values: Mapping[str, Any]) -> None:
+def refuse_of_plan(values: Mapping[str, object]) -> None:
     """Refuse options of the command that plans a stream without a job.
 
     Args:
@@ -824,7 +824,10 @@ def refuse_of_plan(values: Mapping[str, Any]) -> None:
 
 
 def refuse_of_command(
-    values: Mapping[str, Any], *, exclusions: Sequence[Exclusion] = (), needs: Sequence[Need] = ()
+    values: Mapping[str, object],
+    *,
+    exclusions: Sequence[Exclusion] = (),
+    needs: Sequence[Need] = (),
 ) -> None:
     """Refuse options of a command that has no job.
 
@@ -845,7 +848,7 @@ def refuse_of_command(
     refuse_unmet_needs(options, needs)
 
 
-def refuse_beside_job_file(values: Mapping[str, Any], allowed: Collection[str]) -> None:
+def refuse_beside_job_file(values: Mapping[str, object], allowed: Collection[str]) -> None:
     """Refuse options of a command that reads a job file, if its jobs state them.
 
     Args:

@@ -33,7 +33,7 @@ class LocalCollection:
         self.clients = 0
         self.sum = np.zeros(protocol.cells, np.int64)
 
-    def add(self, message: Any) -> None:
+    def add(self, message: object) -> None:
         """Add the message of one client.
 
         Args:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -132,7 +132,7 @@ class LocalMedian(LocalProtocol[NDArray[np.int64]]):
         return self.encoded(cell) + field.run(0, range(self.cells))
 
     @override
-    def measurement(self, message: Any) -> NDArray[np.int64]:
+    def measurement(self, message: object) -> NDArray[np.int64]:
         vector = np.asarray(message)
         if vector.shape != (self.cells,) or vector.dtype.kind not in "iu":
             raise InvalidInputError(

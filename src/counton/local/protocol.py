@@ -7,7 +7,7 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -140,7 +140,7 @@ class LocalProtocol(ABC, Generic[Message]):
         """Noise of each number of a message, in units of ``2**-strategy.facts.lattice_bits``."""
 
     @abstractmethod
-    def measurement(self, message: Any) -> NDArray[np.int64]:
+    def measurement(self, message: object) -> NDArray[np.int64]:
         """Return the noisy vector that a message stands for, in units of the lattice.
 
         Args:

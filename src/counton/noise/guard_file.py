@@ -138,7 +138,11 @@ class GuardFile:
             sync_folder(self.path.parent)
 
     def note(
-        self, entry: dict[str, Any], agrees: Callable[[dict[str, Any]], bool], *, make: bool = False
+        self,
+        entry: dict[str, object],
+        agrees: Callable[[dict[str, Any]], bool],
+        *,
+        make: bool = False,
     ) -> int | None:
         """Write an entry, or return the step of a known entry that it contradicts.
 
@@ -159,7 +163,7 @@ class GuardFile:
                 _write(descriptor, before, _text([*others, latest]))
         return other
 
-    def check_writable_for(self, entry: dict[str, Any]) -> None:
+    def check_writable_for(self, entry: dict[str, object]) -> None:
         """Check before a release that its entry can be written afterwards: space, mode and lock.
 
         The entry itself is not written. If its key and stream have no entry yet, one of step 0 is
@@ -189,8 +193,8 @@ def merge_entries(entries: Entries, recorded: Entries) -> Entries:
 
 
 def _split_by_stream(
-    entry: dict[str, Any], recorded: Entries
-) -> tuple[Entries, Entries, dict[str, Any]]:
+    entry: dict[str, object], recorded: Entries
+) -> tuple[Entries, Entries, dict[str, object]]:
     """Split ``recorded`` into entries with the key and stream of ``entry``, and all others.
 
     The third result is the entry with what the first have recorded: digests of earlier releases,
@@ -283,7 +287,7 @@ def parse_entries(data: bytes) -> Entries:
     return entries
 
 
-def _is_entry(entry: Any) -> bool:
+def _is_entry(entry: object) -> bool:
     if not isinstance(entry, dict) or not isinstance(entry.get("step"), int):
         return False
     past = entry.get("past", [])

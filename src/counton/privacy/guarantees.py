@@ -49,7 +49,7 @@ class Guarantee(ABC):
         """Return JSON values from which `guarantee_from_dict` rebuilds the guarantee."""
         return {"guarantee": self.kind, **self._parameters(text)}
 
-    def _parameters(self, write: Callable[[Fraction], str]) -> dict[str, Any]:
+    def _parameters(self, write: Callable[[Fraction], str]) -> dict[str, object]:
         values = ((parameter.name, getattr(self, parameter.name)) for parameter in fields(self))  # type: ignore[arg-type]
         return {
             name: write(value) if isinstance(value, Fraction) else value for name, value in values

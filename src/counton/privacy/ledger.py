@@ -619,7 +619,7 @@ def rounded_down_short(number: Fraction) -> Fraction:
     return number // unit * unit
 
 
-def _fixed_terms(accounts: Mapping[str, _Account]) -> dict[str, Any]:
+def _fixed_terms(accounts: Mapping[str, _Account]) -> dict[str, object]:
     """Return what first entries of each kind of unit fixed: relation, orders, shares of delta."""
     return {
         unit: {"relation": account.relation, **account.filter.to_dict()}
@@ -627,7 +627,7 @@ def _fixed_terms(accounts: Mapping[str, _Account]) -> dict[str, Any]:
     }
 
 
-def _accounts_of(budget: AddableGuarantee, fixed: Mapping[str, Any]) -> dict[str, _Account]:
+def _accounts_of(budget: AddableGuarantee, fixed: Mapping[str, object]) -> dict[str, _Account]:
     """Rebuild accounts, with nothing spent, from the values of `_fixed_terms`."""
     accounts = {}
     for unit, saved in fixed.items():

@@ -48,7 +48,7 @@ def finite(values: Numbers) -> NDArray[np.float64]:
     return numbers
 
 
-def _float(value: Any) -> float:
+def _float(value: object) -> float:
     if isinstance(value, (bool, np.timedelta64)) or not isinstance(value, (Real, Decimal)):
         raise TypeError(f"it has type {type(value).__name__}; give a number")
     return float(value)
@@ -124,7 +124,7 @@ def number_array(
     return numbers
 
 
-def _exact_cells(value: Any, resolution: Fraction | None) -> int:
+def _exact_cells(value: object, resolution: Fraction | None) -> int:
     if isinstance(value, (float, np.floating)):
         return int(_float_cells(np.array([value], dtype=np.float64), resolution)[0])
     if isinstance(value, bool) or not isinstance(value, (Rational, Decimal)):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from counton.base.errors import ChartWarning, InvalidInputError, param
 from counton.base.lazy import require
@@ -34,7 +34,7 @@ def run(
     *,
     approve: Callable[[StreamSpec], None] | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
-    trigger: Mapping[str, Any] | None = None,
+    trigger: Mapping[str, object] | None = None,
 ) -> RunResult | StreamingQuery:
     """Carry out a job over the rows of a Spark frame, as `counton.run.run` does over files.
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from traceback import format_exception
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from counton.base.errors import (
     BudgetExceededError,
@@ -67,7 +67,7 @@ def start(
     job: Job,
     frame: DataFrame,
     checkpoint: str | os.PathLike[str] | None,
-    trigger: Mapping[str, Any] | None,
+    trigger: Mapping[str, object] | None,
     check: Callable[[StreamSpec], None],
 ) -> StreamingQuery:
     """Start or continue a streaming query.

@@ -17,7 +17,7 @@ import json
 import secrets
 import zlib
 from collections.abc import Iterator, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -63,7 +63,7 @@ class DigestSet(NamedTuple):
     kind: str
     period: int
     digests: Digests
-    columns: tuple[NDArray[np.integer[Any]], ...] = ()
+    columns: tuple[NDArray[np.integer], ...] = ()
 
 
 @name_alone
@@ -218,7 +218,7 @@ def merge(parts: Sequence[DigestSet]) -> DigestSet:
     return DigestSet(parts[0].kind, parts[0].period, digests, tuple(columns))
 
 
-def pack(digests: Digests, columns: Sequence[NDArray[np.integer[Any]]] = ()) -> bytes:
+def pack(digests: Digests, columns: Sequence[NDArray[np.integer]] = ()) -> bytes:
     """Pack ascending digests (of users or row ids) and the columns remembered with them (such as
     window and group) into bytes; `unpack` is the inverse.
 

@@ -344,7 +344,7 @@ def _decode(row: JournalRow, shape: tuple[int, ...]) -> NDArray[np.int64]:
 
 
 def _room_for(
-    rows: Sequence[JournalRow], steps: range, shape: tuple[int, ...], dtype: np.dtype[Any]
+    rows: Sequence[JournalRow], steps: range, shape: tuple[int, ...], dtype: np.dtype[np.generic]
 ) -> IntegersOrFloats:
     """Return zeros for the values of all steps.
 

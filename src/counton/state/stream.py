@@ -118,7 +118,7 @@ class Stream(JournalReader, Closing):
         self,
         database: Database,
         row: OpenRow,
-        public_facts: Mapping[str, Any],
+        public_facts: Mapping[str, object],
         key: Key,
         guard: RollbackGuard,
         counter: Counter,
@@ -161,7 +161,7 @@ class Stream(JournalReader, Closing):
         key: keyfile.KeySource = None,
         contribution: ContributionBound | None = None,
         shape: tuple[int, ...] = (),
-        public_facts: Mapping[str, Any] | None = None,
+        public_facts: Mapping[str, object] | None = None,
         noise_guarantee: Guarantee | None = None,
         statistic: Statistic | None = None,
         rollback_guard: str | os.PathLike[str] | None = None,
@@ -435,7 +435,7 @@ class Stream(JournalReader, Closing):
         """Numbers of rows received, and of those after their window's release. Exact: secret."""
         return Private(self._late_row_stats)
 
-    def amend(self, public_facts: Mapping[str, Any]) -> None:
+    def amend(self, public_facts: Mapping[str, object]) -> None:
         """Replace the public facts of the stream that `create` got.
 
         Nothing that is released depends on them.
@@ -752,7 +752,7 @@ class Stream(JournalReader, Closing):
             if commit_input.remembered.forgets:
                 self._guard.check_writable_for(self._position())
 
-    def _lock_row(self, connection: Connection, columns: str = OPEN_COLUMNS) -> dict[str, Any]:
+    def _lock_row(self, connection: Connection, columns: str = OPEN_COLUMNS) -> dict[str, object]:
         """Lock the stream's database row for this writer, and return some of its cells by column.
 
         Raises:
@@ -767,11 +767,11 @@ class Stream(JournalReader, Closing):
             raise StateError(
                 f"stream {self.name!r} was interrupted while it saved something: open it again"
             )
-        cells: dict[str, Any] = row._asdict()
+        cells: dict[str, object] = row._asdict()
         return cells
 
     def _write_row(
-        self, connection: Connection, row: dict[str, Any], contents: AuthenticatedContents
+        self, connection: Connection, row: dict[str, object], contents: AuthenticatedContents
     ) -> bytes:
         """Write the changed cells of the stream's row with its checksum and MAC; return the MAC.
 

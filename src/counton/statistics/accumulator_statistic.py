@@ -85,6 +85,7 @@ class AccumulatorStatistic(Statistic):
     ordered = False
     n_accumulators: int
     parts: tuple[Part, ...] = ()
+    statistics: Mapping[str, AccumulatorStatistic]
     counts_rows: bool = False
     asks: ClassVar[tuple[str, ...]] = ()
     counts_units: bool = False

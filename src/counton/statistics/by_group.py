@@ -112,7 +112,7 @@ class Grouped(AccumulatorStatistic):
 
     result_type = GroupedResult
 
-    def __init__(self, of: Statistic | Mapping[str, Any], groups: Sequence[str]) -> None:
+    def __init__(self, of: Statistic | Mapping[str, object], groups: Sequence[str]) -> None:
         inner = statistic_from_dict(of) if isinstance(of, Mapping) else of
         if (
             not isinstance(inner, AccumulatorStatistic)
@@ -234,7 +234,7 @@ class Grouped(AccumulatorStatistic):
         totals = self.inner.total(cells.reshape(-1, *self.inner.cells))
         return np.asarray(totals.reshape(len(cells), len(self.groups)).max(axis=1), np.float64)
 
-    def group(self, name: Any) -> int:
+    def group(self, name: object) -> int:
         """Return the index of a group in ``groups``.
 
         Args:

@@ -166,7 +166,7 @@ def statistic_of_kind(kind: type[Statistic], saved: Mapping[str, Any]) -> Statis
         ) from error
 
 
-def statistic_from_dict(saved: Mapping[str, Any]) -> Statistic:
+def statistic_from_dict(saved: Mapping[str, object]) -> Statistic:
     """Rebuild a statistic from the dict of `statistic_to_dict`, which names its class."""
     name = saved.get("statistic")
     if isinstance(name, str) and name in MODULES:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from counton.base.arrays import IntegersOrFloats
 from counton.base.errors import InvalidInputError
 from counton.continual import Design, StepRelease
 from counton.continual.design import stream_cell
@@ -47,7 +48,7 @@ class Cells:
         """Released values in data units, of shape ``(cells,)`` or ``(groups, cells)``."""
         return self.in_shape(self.release.value)
 
-    def in_shape(self, values: Any) -> NDArray[Any]:
+    def in_shape(self, values: Any) -> IntegersOrFloats:
         """Reshape one number for each cell to the shape of ``values``."""
         return np.reshape(values, -1 if self.groups is None else (self.groups, -1))
 
@@ -70,14 +71,14 @@ class Cells:
             )
         return Cells(self.release.since(earlier.release), self.first, self.groups)
 
-    def part(self, of: Callable[[NDArray[Any]], Any], design: Design, first: int) -> Cells:
+    def part(self, of: Callable[[IntegersOrFloats], Any], design: Design, first: int) -> Cells:
         """Return the cells ``of`` one statistic with its design and first cell's index."""
         return Cells(self.release.part(of, design), first)
 
     def cell(self, cell: int, scale: Fraction = Fraction(1)) -> ClosedForm:
         """Return one cell times ``scale``, with the interval of its noise's exact distribution."""
 
-        def times(array: NDArray[Any]) -> Any:
+        def times(array: IntegersOrFloats) -> Any:
             number = array[..., cell] if self.groups else array[cell].item()
             return number * (int(scale) if scale.denominator == 1 else float(scale))
 

@@ -8,10 +8,9 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from typing_extensions import override
 
-from counton.base.arrays import Integers
+from counton.base.arrays import Column, Integers
 from counton.base.errors import InvalidInputError, param
 from counton.base.exact import in_parts, quote_name
 from counton.continual.formulas import TableNumbers
@@ -38,7 +37,7 @@ class ContingencyResult(GridResult):
 
     statistic: Contingency
 
-    def _box(self, name: Any) -> tuple[Integers, Integers]:
+    def _box(self, name: object) -> tuple[Integers, Integers]:
         """Return the first cell, and the cell after the last, on each axis: shape ``(columns, 1)``.
 
         A / separates the values of a text, a * sums over a column.
@@ -71,7 +70,7 @@ class ContingencyResult(GridResult):
         ]
         return np.array(low)[:, None], np.array(high)[:, None]
 
-    def margin(self, *columns: str, confidence_level: float = 0.95) -> dict[str, NDArray[Any]]:
+    def margin(self, *columns: str, confidence_level: float = 0.95) -> dict[str, Column]:
         """Return the counts of all combinations of some columns' values, with intervals.
 
         Without columns it is the total. Margins agree exactly.
@@ -95,7 +94,7 @@ class ContingencyResult(GridResult):
         picked = np.indices(sizes).reshape(len(kept), -1) if kept else np.zeros((0, 1), np.int64)
         low = np.zeros((len(names), picked.shape[1]), np.int64)
         high = low + np.array(statistic.shape)[:, None]
-        labels: dict[str, NDArray[Any]] = {}
+        labels: dict[str, Column] = {}
         for row, axis in enumerate(kept):
             low[axis] = picked[row]
             high[axis] = picked[row] + 1
@@ -163,11 +162,11 @@ class Contingency(GridCells):
 
     def __init__(
         self,
-        columns: Mapping[str, Sequence[str]] | Sequence[Sequence[Any]],
+        columns: Mapping[str, Sequence[str]] | Sequence[Sequence[object]],
         *,
         equal: bool = False,
         counts: bool = False,
-        grid: Mapping[str, Any] | Grid | None = None,
+        grid: Mapping[str, object] | Grid | None = None,
         neighbours: Relation = "add_remove",
         unit: str | None = None,
     ) -> None:
@@ -190,7 +189,7 @@ class Contingency(GridCells):
     @property
     @override
     def parameters(self) -> dict[str, Any]:
-        parameters: dict[str, Any] = {
+        parameters: dict[str, object] = {
             "columns": [[name, [*labels]] for name, labels in self.columns.items()]
         }
         return {**parameters, **({"equal": True} if self.equal else {}), **super().parameters}

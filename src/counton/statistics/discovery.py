@@ -86,7 +86,7 @@ class ComparedCells(NamedTuple):
     n_cells: int = 1
     row: int = 1
 
-    def of_groups(self, values: NDArray[Any]) -> NDArray[Any]:
+    def of_groups(self, values: IntegersOrFloats) -> IntegersOrFloats:
         """Return each group's sum; ``values`` has the shape ``(steps, groups * n_cells, ...)``."""
         steps, _, *versions = values.shape
         return np.asarray(values.reshape(steps, -1, self.n_cells, *versions).sum(axis=2))
@@ -109,7 +109,7 @@ class Declared:
     #: The cells of a group that are found with it.
     compared: ClassVar[ComparedCells] = ONE_CELL
 
-    def noise_guarantee(self, guarantee: Any) -> PureDP | None:
+    def noise_guarantee(self, guarantee: object) -> PureDP | None:
         """Return None: no delta is spent on finding groups."""
         return None
 
@@ -209,7 +209,7 @@ class Discovery:
             low, high = (low, middle) if enough else (middle, high)
         return cls(str(delta), str(high * _THRESHOLD_UNIT), groups, change, compared)
 
-    def noise_guarantee(self, guarantee: Any) -> PureDP | None:
+    def noise_guarantee(self, guarantee: object) -> PureDP | None:
         """Return the guarantee of the noisy counts alone, without the delta of showing groups."""
         return noise_guarantee_of(guarantee)
 
@@ -411,7 +411,7 @@ def _groups_of_unit(contribution: ContributionBound, rows: int) -> tuple[int, in
     return groups, groups if isinstance(occurrences, PatternOverSteps) else 1
 
 
-def noise_guarantee_of(guarantee: Any) -> PureDP:
+def noise_guarantee_of(guarantee: object) -> PureDP:
     """Return the guarantee of the noisy counts alone: `PureDP` with the epsilon of the stream's.
     Showing a group spends the delta.
     """

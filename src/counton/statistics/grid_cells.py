@@ -175,7 +175,7 @@ class GridResult(StatisticResult):
         return self.number_of()
 
     @abstractmethod
-    def _box(self, name: Any) -> tuple[Integers, Integers]:
+    def _box(self, name: object) -> tuple[Integers, Integers]:
         """Return both ends of the box that a name selects, each of shape ``(axes, 1)``."""
 
 
@@ -187,10 +187,10 @@ class GridCells(TableStatistic):
 
     def __init__(
         self,
-        columns: Mapping[str, Sequence[str]] | Sequence[Sequence[Any]],
+        columns: Mapping[str, Sequence[str]] | Sequence[Sequence[object]],
         *,
         counts: bool,
-        grid: Mapping[str, Any] | Grid | None,
+        grid: Mapping[str, object] | Grid | None,
         neighbours: Relation,
         unit: str | None,
     ) -> None:
@@ -332,7 +332,7 @@ class GridCells(TableStatistic):
         estimates = np.array(self.grid.estimate(rows))
         return np.asarray(estimates.reshape(-1, estimates.shape[-1]).sum(axis=0), np.float64)
 
-    def place_of(self, axis: int, label: Any) -> int:
+    def place_of(self, axis: int, label: object) -> int:
         if not isinstance(label, str) or label not in self._codes[axis]:
             raise InvalidInputError(
                 f"{quote(label)} is not among the labels of {list(self.columns)[axis]!r}: "

@@ -17,10 +17,9 @@ from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from typing_extensions import override
 
-from counton.base.arrays import Floats, Integers, read_only
+from counton.base.arrays import Column, Floats, Integers, read_only
 from counton.base.columns import MISSING, OUTSIDE, list_in_words
 from counton.base.distributions import BoundedChange
 from counton.base.errors import InvalidInputError, param
@@ -138,7 +137,7 @@ class HierarchyResult(StatisticResult):
             self.cells.halfwidths(std, check_confidence_level(confidence_level), read) + self._grain
         )
 
-    def level_columns(self, nodes: str, confidence_level: float = 0.95) -> dict[str, NDArray[Any]]:
+    def level_columns(self, nodes: str, confidence_level: float = 0.95) -> dict[str, Column]:
         """Return the names, estimates and intervals of one level.
 
         Raises:
@@ -154,9 +153,7 @@ class HierarchyResult(StatisticResult):
     def numbers(self, request: TableRequest = EVERY_ROW) -> TableNumbers:
         tree = self.statistic.tree
         parts = [self._level_numbers(depth) for depth in range(len(tree.levels))]
-        about: dict[str, NDArray[Any]] = {
-            "tree_level": np.repeat(np.array(tree.levels), tree.sizes)
-        }
+        about: dict[str, Column] = {"tree_level": np.repeat(np.array(tree.levels), tree.sizes)}
         for column in tree.levels[1:]:
             labels = np.full(sum(tree.sizes), None, dtype=object)
             for part, stop in zip(parts, np.cumsum(tree.sizes), strict=True):
@@ -223,11 +220,11 @@ class Hierarchy(TableStatistic):
 
     def __init__(
         self,
-        tree: Tree | Mapping[str, Any],
+        tree: Tree | Mapping[str, object],
         *,
         targets: Mapping[str, float] | None = None,
         counts: bool = False,
-        measurement: Mapping[str, Any] | TreeStrategy | None = None,
+        measurement: Mapping[str, object] | TreeStrategy | None = None,
         neighbours: Relation = "add_remove",
         unit: str | None = None,
     ) -> None:
@@ -266,7 +263,7 @@ class Hierarchy(TableStatistic):
     @property
     @override
     def parameters(self) -> dict[str, Any]:
-        parameters: dict[str, Any] = {"tree": self.tree.to_dict()}
+        parameters: dict[str, object] = {"tree": self.tree.to_dict()}
         if self.targets is not None:
             parameters["targets"] = self.targets
         if self._measurement is not None:

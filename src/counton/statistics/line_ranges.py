@@ -40,7 +40,7 @@ class RangesResult(GridResult):
 
     statistic: Ranges
 
-    def _box(self, name: Any) -> tuple[Integers, Integers]:
+    def _box(self, name: object) -> tuple[Integers, Integers]:
         count = len(self.statistic.labels)
         if name is None:
             name = (None, None)
@@ -148,7 +148,7 @@ class Ranges(GridCells):
         workload: str = "ranges",
         line: str | None = None,
         counts: bool = False,
-        grid: Mapping[str, Any] | Grid | None = None,
+        grid: Mapping[str, object] | Grid | None = None,
         neighbours: Relation = "add_remove",
         unit: str | None = None,
     ) -> None:
@@ -175,7 +175,7 @@ class Ranges(GridCells):
     @override
     def parameters(self) -> dict[str, Any]:
         labels: Any = len(self.labels) if self.numbered else list(self.labels)
-        parameters: dict[str, Any] = {"labels": labels, "name": self.name}
+        parameters: dict[str, object] = {"labels": labels, "name": self.name}
         if self.workload != "ranges":
             parameters["workload"] = self.workload
         if self.line is not None:
@@ -183,7 +183,7 @@ class Ranges(GridCells):
         return {**parameters, **super().parameters}
 
     @override
-    def place_of(self, axis: int, label: Any) -> int:
+    def place_of(self, axis: int, label: object) -> int:
         return super().place_of(axis, str(label) if self.numbered and is_whole(label) else label)
 
     @override

@@ -387,8 +387,9 @@ class RunningStatistic:
         return self._read(step)
 
     def _read(self, step: int) -> StatisticResult:
-        result: StatisticResult = self.statistic.result_type(self, step)
-        return result
+        result_type = self.statistic.result_type
+        assert result_type is not None
+        return result_type(self, step)
 
     def checkpoint(self) -> bytes:
         """Return the state, from which `resume` continues. It holds exact counts: keep it secret.
@@ -507,7 +508,7 @@ def _design_on_demand(
     return design
 
 
-def statistic_of(saved: Mapping[str, Any] | None) -> tuple[Statistic, bool]:
+def statistic_of(saved: Mapping[str, object] | None) -> tuple[Statistic, bool]:
     """Rebuild a statistic, and whether it is batched, from its entry in a `Design`; None, as of
     plain counts, raises an error.
     """
@@ -567,7 +568,7 @@ class OnDemandResult(StatisticResult):
         )
 
     def ranking(
-        self, k: int = 10, among: Sequence[Any] | None = None, confidence_level: float = 0.95
+        self, k: int = 10, among: Sequence[object] | None = None, confidence_level: float = 0.95
     ) -> Ranking:
         """Rank the largest cells; `rank_largest` describes the result.
 
@@ -588,7 +589,7 @@ class OnDemandResult(StatisticResult):
         values = self._machine.values(cells, self.step)
         return ranking_of(names, values, self._half, k, confidence_level)
 
-    def _cells(self, names: Sequence[Any] | None) -> NDArray[np.int64]:
+    def _cells(self, names: Sequence[object] | None) -> NDArray[np.int64]:
         if names is not None:
             cells = np.array([self.statistic.cell(name) for name in names], dtype=np.int64)
             return np.unique(cells) if len(set(cells.tolist())) < len(cells) else cells

@@ -125,7 +125,7 @@ class TableStatistic(AccumulatorStatistic):
             pattern, words, relation=self.neighbours, unit=self.unit
         )
 
-    def _count_of(self, event: Any, named: str) -> tuple[Any, int]:
+    def _count_of(self, event: object, named: str) -> tuple[object, int]:
         """Return an event's value, and the number of times that it counts."""
         if not self.counts:
             return event, 1

@@ -160,7 +160,7 @@ class MomentsResult(StatisticResult):
         std = self._std(number.dual.slopes * number.scale)
         return ClosedForm(number.to_data_units(number.dual.value), ends, std, formula)
 
-    def _kind_and_columns(self, name: Any) -> tuple[str, tuple[int, ...]]:
+    def _kind_and_columns(self, name: object) -> tuple[str, tuple[int, ...]]:
         """Return the kind of a number, such as "mean", and the indices of its columns."""
         kind, *columns = in_parts(name) or (name,)
         if isinstance(kind, str) and _COLUMNS.get(kind) == len(columns):
@@ -373,7 +373,7 @@ class Moments(AccumulatorStatistic):
 
     def __init__(
         self,
-        columns: Mapping[str, tuple[Number, Number]] | Sequence[Sequence[Any]],
+        columns: Mapping[str, tuple[Number, Number]] | Sequence[Sequence[object]],
         *,
         grid: int = 256,
         unit: str = "event",
@@ -619,7 +619,7 @@ class Moments(AccumulatorStatistic):
         return self.names.index(str(name))
 
 
-def _bounds_of(name: object, ends: Any) -> tuple[Fraction, Fraction]:
+def _bounds_of(name: object, ends: object) -> tuple[Fraction, Fraction]:
     """Return the bounds of a column; refuse others than two numbers in their order."""
     if not isinstance(name, str) or not name.isprintable() or not name.strip():
         raise InvalidInputError(f"a column is called {quote(name)}; give it a name")

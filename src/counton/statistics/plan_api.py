@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from counton.base.arguments import known_arguments
 from counton.base.errors import InvalidInputError, param
@@ -282,7 +282,7 @@ def _refuse_options_of_accuracy(
             )
 
 
-def _checked_workload(workload: Any, series: str, of: Statistic | None) -> RecentWorkload:
+def _checked_workload(workload: object, series: str, of: Statistic | None) -> RecentWorkload:
     from counton.strategies.workloads import Decayed, check_workload
 
     if series != "cumulative":

@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
+from counton.base.arrays import Column
 from counton.base.errors import InvalidInputError, param
 from counton.base.exact import quote
 from counton.continual.design import Design
@@ -27,6 +27,7 @@ from counton.statistics.cells import Cells
 from counton.statistics.results import StatisticResult, result_of_release
 
 if TYPE_CHECKING:
+    from counton.statistics.report import Report
     from counton.statistics.statistic import Statistic
     from counton.strategies.workloads import Decayed
 
@@ -43,7 +44,7 @@ def planned_halfwidths(
     rows: int | None = None,
     over: int | None = None,
     decay: Decayed | None = None,
-    ask: Sequence[Any] | None = None,
+    ask: Sequence[object] | None = None,
 ) -> dict[str, float]:
     """Return the half-widths at a step by the name of the number.
 
@@ -83,7 +84,7 @@ class _HalfwidthRequest:
     rows: int | None
     over: int | None
     decay: Decayed | None
-    ask: Sequence[Any] | None
+    ask: Sequence[object] | None
 
     def halfwidth_of_cell(self) -> float:
         """Return the half-width of the sum of one cell over the counted steps."""
@@ -135,7 +136,7 @@ def _halfwidths_of_result(statistic: Statistic, request: _HalfwidthRequest) -> d
 
 def _halfwidths_of_report(statistic: Statistic, request: _HalfwidthRequest) -> dict[str, float]:
     """Return the half-widths of a report's statistics, by their name and that of the number."""
-    report = cast("Any", statistic)
+    report = cast("Report", statistic)
     halfwidths_of_report = dict[str, float]()
     for name, part in report.statistics.items():
         part_request = replace(request, ask=None)
@@ -149,7 +150,7 @@ def _halfwidths_of_report(statistic: Statistic, request: _HalfwidthRequest) -> d
 
 
 def _halfwidths_of_derived_part(
-    report: Any, name: str, request: _HalfwidthRequest
+    report: Report, name: str, request: _HalfwidthRequest
 ) -> dict[str, float]:
     """Return the half-widths of a statistic that a report computes from another one's cells.
 
@@ -265,7 +266,7 @@ def planned_decayed_result(
 
 
 def _decayed_release(
-    design: Design, step: int, decay: Decayed, value: Any = None
+    design: Design, step: int, decay: Decayed, value: object = None
 ) -> DecayedRelease:
     """Return a noiseless release of decayed sums, which are 0 without a ``value``."""
     errors = replace(design, errors_of=ErrorsOf(workload=decay)).errors
@@ -275,7 +276,7 @@ def _decayed_release(
 
 
 def halfwidths_of(
-    result: StatisticResult, confidence_level: float, ask: Sequence[Any] | None = None
+    result: StatisticResult, confidence_level: float, ask: Sequence[object] | None = None
 ) -> dict[str, float]:
     """Return half-widths by name; that of `Statistic.alike` if all numbers are of one kind."""
     read = result.numbers(TableRequest(ask, running_totals=False))
@@ -300,7 +301,7 @@ def _share(quantile: float) -> list[str]:
     return [] if math.isnan(quantile) else [f"{quantile:g}"]
 
 
-def _labels(columns: Mapping[str, NDArray[Any]], count: int) -> list[str]:
+def _labels(columns: Mapping[str, Column], count: int) -> list[str]:
     """Return a label for each row; rows with equal labels have equal half-widths."""
     if "statistic" in columns:  # a report
         names = [columns[name] for name in ("statistic", "group", "measure") if name in columns]

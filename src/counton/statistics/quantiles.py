@@ -45,7 +45,7 @@ _LARGEST_SUM = 2**62
 _SHARES = (0.1, 0.25, 0.5, 0.75, 0.9)
 
 
-def checked_shares(values: str | float | Sequence[Any]) -> tuple[float, ...]:
+def checked_shares(values: str | float | Sequence[object]) -> tuple[float, ...]:
     """Parse shares between 0 and 1, without duplicates.
 
     >>> checked_shares("0.25, 0.5"), checked_shares(0.5)
@@ -266,7 +266,7 @@ class Quantiles(TableStatistic):
         upper: float | None = None,
         cells: int | None = None,
         shares: str | float | Sequence[float] | None = None,
-        line: str | Mapping[str, Any] | LineStrategy | None = None,
+        line: str | Mapping[str, object] | LineStrategy | None = None,
         neighbours: Relation = "add_remove",
         unit: str | None = None,
     ) -> None:
@@ -459,7 +459,7 @@ def _checked_share(share: Any) -> float:
     return part
 
 
-def _edges_of(edges: Any, lower: Any, upper: Any, cells: Any) -> Floats:
+def _edges_of(edges: object, lower: Any, upper: Any, cells: object) -> Floats:
     even = (lower, upper, cells)
     if (edges is None) == (None in even) or (edges is not None and even != (None,) * 3):
         raise MissingOptionError(

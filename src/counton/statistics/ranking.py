@@ -51,12 +51,12 @@ class Ranking:
     """
 
     names: tuple[Any, ...]
-    values: NDArray[Any]
-    lower: NDArray[Any]
-    upper: NDArray[Any]
+    values: NDArray[np.number]
+    lower: NDArray[np.number]
+    upper: NDArray[np.number]
     group_is_certain: NDArray[np.bool_]
     confidence_level: float
-    _all: Sequence[Any] = field(repr=False)
+    _all: Sequence[object] = field(repr=False)
     _others: NDArray[np.int64] = field(repr=False)
 
     @property
@@ -71,8 +71,8 @@ class Ranking:
 
 
 def rank_largest(
-    names: Sequence[Any],
-    values: NDArray[Any],
+    names: Sequence[object],
+    values: NDArray[np.number],
     halfwidth: float,
     k: int,
     *,
@@ -144,8 +144,8 @@ def rank_largest(
 
 
 def ranking_of(
-    names: Sequence[Any],
-    values: NDArray[Any],
+    names: Sequence[object],
+    values: NDArray[np.number],
     halfwidth: Callable[[float], float],
     k: int,
     confidence_level: float,
@@ -197,7 +197,7 @@ def ranked_numbers(ranking: Callable[[float], Ranking], std: float) -> TableNumb
     ranking_at = cache(ranking)
     shown = ranking_at(0.95)  # names and estimates are equal at all levels
 
-    def ends(confidence_level: float) -> tuple[NDArray[Any], NDArray[Any]]:
+    def ends(confidence_level: float) -> tuple[NDArray[np.number], NDArray[np.number]]:
         return ranking_at(confidence_level).lower, ranking_at(confidence_level).upper
 
     about = {"rank": np.arange(1, len(shown.names) + 1), "group": np.array(shown.names, np.str_)}
@@ -257,7 +257,7 @@ def ranking_levels(groups: int, k: int, confidence_level: float) -> tuple[float,
     return 1 - 2 * down, 1 - 2 * up
 
 
-def _largest(values: NDArray[Any], count: int) -> NDArray[np.int64]:
+def _largest(values: NDArray[np.number], count: int) -> NDArray[np.int64]:
     """Return the ``count`` largest values' indices, largest first; equal values in order."""
     blocks = len(values) // _VALUES_PER_BLOCK
     places = np.arange(len(values))

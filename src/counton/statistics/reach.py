@@ -73,7 +73,7 @@ class Reach(UsersByRank):
     column = "measure"
 
     def __init__(
-        self, at_least: str | int | Sequence[Any] = (1,), *, unit: str | None = None
+        self, at_least: str | int | Sequence[object] = (1,), *, unit: str | None = None
     ) -> None:
         several: Any = split_names(at_least) if isinstance(at_least, str) else at_least
         try:

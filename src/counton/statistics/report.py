@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from counton.base.arguments import split_names
-from counton.base.arrays import Floats, Integers
+from counton.base.arrays import Column, Floats, Integers, IntegersOrFloats
 from counton.base.columns import BETWEEN, MISSING, OUTSIDE
 from counton.base.distributions import BoundedChange, scaled_norms
 from counton.base.errors import InvalidInputError, param
@@ -73,13 +73,12 @@ class ReportResult(StatisticResult):
     ['rows', 'paid']
     """
 
-    statistic: Any  # always a Report
+    statistic: Report
 
     def of(self, name: str) -> StatisticResult:
         """Return the released numbers of one statistic; `InvalidInputError` for an unknown name."""
         self.statistic.statistic(name)
-        result: StatisticResult = self.statistic.read_part(name, self.cells)
-        return result
+        return self.statistic.read_part(name, self.cells)
 
     @property
     def parts(self) -> dict[str, StatisticResult]:
@@ -133,7 +132,7 @@ class ReportResult(StatisticResult):
         return TableNumbers(about, join_numbers([part.numbers for part in parts.values()]))
 
 
-def _groups_of_rows(about: Mapping[str, NDArray[Any]], n_rows: int) -> NDArray[Any]:
+def _groups_of_rows(about: Mapping[str, Column], n_rows: int) -> Column:
     """Return the group of each row of a statistic, such as its node in a tree; None: there is none.
 
     Args:
@@ -243,7 +242,7 @@ class Report(AccumulatorStatistic):
 
     def __init__(
         self,
-        statistics: Mapping[str, Statistic | Mapping[str, Any]] | Sequence[Any],
+        statistics: Mapping[str, Statistic | Mapping[str, object]] | Sequence[object],
         *,
         columns: Mapping[str, str | Sequence[str]] | None = None,
         groups: Mapping[str, Sequence[str]] | None = None,
@@ -301,7 +300,7 @@ class Report(AccumulatorStatistic):
     @property
     @override
     def parameters(self) -> dict[str, Any]:
-        parameters: dict[str, Any] = {
+        parameters: dict[str, object] = {
             "statistics": [
                 [name, statistic_to_dict(statistic)] for name, statistic in self.statistics.items()
             ],
@@ -609,7 +608,7 @@ class Report(AccumulatorStatistic):
                 f"{self!r} counts users, but events of Python do not name "
                 f"their user: run a job with {param('user')} and {param('max_contributions')}"
             )
-        columns: list[NDArray[Any]] = []
+        columns: list[Column] = []
         for place, part in enumerate(self.parts):
             values = []
             for event in events:
@@ -623,7 +622,7 @@ class Report(AccumulatorStatistic):
                         f"{', '.join(self.column_names)}"
                     )
             if part.kind == "label":
-                codes: dict[Any, int] = {label: code for code, label in enumerate(part.labels)}
+                codes: dict[object, int] = {label: code for code, label in enumerate(part.labels)}
                 texts = [value if isinstance(value, str) else None for value in values]
                 columns.append(np.array([codes.get(text, OUTSIDE) for text in texts], np.int64))
             else:
@@ -814,7 +813,7 @@ class Report(AccumulatorStatistic):
         assert answers is not None
         return FollowedResult(self.statistics[name], result, answers)
 
-    def values_of(self, name: str, values: NDArray[Any], design: Design) -> NDArray[np.float64]:
+    def values_of(self, name: str, values: IntegersOrFloats, design: Design) -> NDArray[np.float64]:
         """Return one statistic's cells without its weight.
 
         Args:
@@ -830,7 +829,7 @@ class Report(AccumulatorStatistic):
         return np.asarray(design.errors.in_data_units(part_cells.reshape(shape)))
 
 
-def _slices(names: Mapping[str, Any], sizes: Sequence[int]) -> dict[str, slice]:
+def _slices(names: Mapping[str, object], sizes: Sequence[int]) -> dict[str, slice]:
     ends = [0, *np.cumsum(sizes).tolist()]
     return {
         name: slice(start, stop) for name, (start, stop) in zip(names, pairwise(ends), strict=True)
@@ -858,7 +857,7 @@ class _Digit(NamedTuple):
 
 
 def _members(
-    statistics: Mapping[str, Statistic | Mapping[str, Any]] | Sequence[Any],
+    statistics: Mapping[str, Statistic | Mapping[str, object]] | Sequence[object],
     groups: Mapping[str, Sequence[str]],
 ) -> dict[str, AccumulatorStatistic]:
     """Return the statistics of a report by name.

@@ -57,7 +57,7 @@ class GroupedRows(Grouped):
     [(2, 7), (3, 2)]
     """
 
-    def __init__(self, of: Statistic | Mapping[str, Any], groups: Sequence[str]) -> None:
+    def __init__(self, of: Statistic | Mapping[str, object], groups: Sequence[str]) -> None:
         super().__init__(of, groups)
         self.parts = (Part("by", "label", self.groups), *self.inner.parts)
         self.counted_ranks = self.inner.counted_ranks
@@ -200,7 +200,7 @@ def checked_name(name: object) -> str:
     return name
 
 
-def shares_by_name(shares: Any, names: Mapping[str, Any]) -> dict[str, float]:
+def shares_by_name(shares: Any, names: Mapping[str, object]) -> dict[str, float]:
     """Check shares of the budget, by the name of a statistic."""
     checked = {}
     for name, value in dict(shares or {}).items():
@@ -215,7 +215,7 @@ def shares_by_name(shares: Any, names: Mapping[str, Any]) -> dict[str, float]:
     return checked
 
 
-def whole_weights(weights: Mapping[str, int], statistics: Mapping[str, Any]) -> dict[str, int]:
+def whole_weights(weights: Mapping[str, int], statistics: Mapping[str, object]) -> dict[str, int]:
     """Return the weights, from 1 to 2^40 for each measured statistic."""
     if set(weights) != set(statistics):
         raise InvalidInputError(

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
+from counton.base.arrays import Column, IntegersOrFloats
 from counton.base.errors import InvalidInputError
 from counton.continual import Design, Releases, StepRelease
 from counton.continual.formulas import ClosedForm, Estimate, TableNumbers, join_numbers
@@ -21,8 +22,7 @@ from counton.statistics.statistic import Statistic, says_cells
 
 def read_cells(statistic: Statistic, cells: Cells) -> StatisticResult:
     """Return the numbers of released cells."""
-    result: StatisticResult = (statistic.result_type or StatisticResult)(statistic, cells)
-    return result
+    return (statistic.result_type or StatisticResult)(statistic, cells)
 
 
 def result_of_release(statistic: Statistic, release: StepRelease) -> StatisticResult:
@@ -162,7 +162,7 @@ class StatisticResult(PublicNumbers):
             about[self.statistic.column] = np.tile(np.array(names), groups)
         if self.says_cells:
 
-            def ends(confidence_level: float) -> tuple[NDArray[Any], NDArray[Any]]:
+            def ends(confidence_level: float) -> tuple[Column, Column]:
                 low, high = self.release.interval(confidence_level)
                 return np.ravel(low), np.ravel(high)
 
@@ -170,7 +170,7 @@ class StatisticResult(PublicNumbers):
                 about, ClosedForm(np.ravel(self.cells.values), ends, self.cells.std)
             )
 
-        def side_by_side(columns: list[Any]) -> NDArray[Any]:
+        def side_by_side(columns: list[Any]) -> Column:
             return np.stack(
                 [np.broadcast_to(column, groups) for column in columns], axis=-1
             ).ravel()
@@ -181,7 +181,7 @@ class StatisticResult(PublicNumbers):
 
     def table_columns(
         self, confidence_level: float = 0.95, ask: Sequence[Any] | None = None
-    ) -> dict[str, NDArray[Any]]:
+    ) -> dict[str, Column]:
         """Return the columns of `table` as arrays, by name.
 
         Args:
@@ -219,7 +219,7 @@ class StatisticResults(Sequence[StatisticResult]):
 
     @classmethod
     def from_values(
-        cls, statistic: Statistic, design: Design, values: NDArray[Any]
+        cls, statistic: Statistic, design: Design, values: IntegersOrFloats
     ) -> StatisticResults:
         """Return the results of released values; the first axis is the step, from 1."""
         steps = range(1, len(values) + 1)

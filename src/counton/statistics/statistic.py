@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from fractions import Fraction
 from functools import cache
 from inspect import signature
@@ -29,6 +29,7 @@ from counton.statistics.cells import Cells
 
 if TYPE_CHECKING:
     from counton.continual.formulas import Estimate
+    from counton.statistics.results import StatisticResult
 
 #: Events of one or more steps: a sequence, or an array with a row for each event.
 Events = Sequence[Any] | NDArray[Any]
@@ -119,7 +120,7 @@ class Exact(ABC):
         raise NotImplementedError
 
 
-def place_of_name(statistic: Statistic, name: Any) -> int:
+def place_of_name(statistic: Statistic, name: object) -> int:
     """Return the index of a statistic's number.
 
     Raises:
@@ -139,7 +140,7 @@ def place_of_name(statistic: Statistic, name: Any) -> int:
     raise InvalidInputError(f"{quote_name(name)} is not among the {len(names):,} names; {advice}")
 
 
-def number_of_cell(statistic: Statistic, cells: Cells, name: Any = None) -> Estimate:
+def number_of_cell(statistic: Statistic, cells: Cells, name: object = None) -> Estimate:
     """Return one released cell as a number.
 
     ``name`` None is the statistic's only number.
@@ -217,7 +218,7 @@ class ReleasedNumbers:
         statistics: those that a report combines, by name.
     """
 
-    result_type: Any = None
+    result_type: Callable[..., StatisticResult] | None = None
     additive: bool = False
     on_demand: bool = False
     many_groups: bool = False
@@ -227,7 +228,7 @@ class ReleasedNumbers:
     in_rank: bool = False
     alike: str = ""
     known_beforehand: tuple[str, ...] | None = None
-    statistics: Mapping[str, Any] = {}
+    statistics: Mapping[str, Statistic] = {}
 
 
 class Statistic(StatisticTexts, ReleasedNumbers, ABC):
@@ -524,6 +525,6 @@ def shape_of(statistic: Statistic, groups: int | None) -> tuple[int, ...]:
 
 
 @cache
-def _defaults_of(kind: type[Statistic]) -> Mapping[str, Any]:
+def _defaults_of(kind: type[Statistic]) -> Mapping[str, object]:
     """Return the defaults of the constructor's parameters."""
     return {name: parameter.default for name, parameter in signature(kind).parameters.items()}

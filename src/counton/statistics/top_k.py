@@ -126,7 +126,9 @@ class TopK(AccumulatorStatistic):
     @override
     def parameters(self) -> dict[str, Any]:
         contribution = self._contribution
-        parameters: dict[str, Any] = {"cells": contribution.cells} if contribution.cells > 1 else {}
+        parameters: dict[str, object] = (
+            {"cells": contribution.cells} if contribution.cells > 1 else {}
+        )
         parameters |= {"neighbours": "replace"} if contribution.relation == "replace" else {}
         return {
             "groups": list(self.groups),

@@ -46,7 +46,7 @@ def unique_digests(users: list[Any], *, once: bool = False) -> tuple[list[bytes]
     return digests, np.fromiter(map(place.__getitem__, names), np.intp, len(names))
 
 
-def _name_bytes(user: Any) -> bytes:
+def _name_bytes(user: object) -> bytes:
     value = user.item() if isinstance(user, np.generic) else user
     if type(value) is str:
         return b"s" + value.encode("utf-8", "surrogatepass")
@@ -58,7 +58,7 @@ def _name_bytes(user: Any) -> bytes:
     )
 
 
-def records_of(saved: bytes, kind: np.dtype[Any]) -> NDArray[np.void]:
+def records_of(saved: bytes, kind: np.dtype[np.void]) -> NDArray[np.void]:
     """Convert saved bytes to records of this type; `StateError` if they are none."""
     try:
         return np.frombuffer(saved, kind)
@@ -74,7 +74,7 @@ def user_digests(records: NDArray[np.void]) -> list[bytes]:
     return [digests[start : start + DIGEST_BYTES] for start in range(0, len(digests), DIGEST_BYTES)]
 
 
-def split_user(event: Any, second: str) -> tuple[Any, Any]:
+def split_user(event: object, second: str) -> tuple[Any, Any]:
     """Split an event into its user and the rest, ``second`` in messages.
 
     >>> split_user(("ann", "JFK"), "its group")
@@ -85,7 +85,7 @@ def split_user(event: Any, second: str) -> tuple[Any, Any]:
     raise InvalidInputError(f"an event is {quote(event)}; give pairs of the user and {second}")
 
 
-def comes_or_goes(comes: Any, subject: str) -> bool:
+def comes_or_goes(comes: object, subject: str) -> bool:
     """Return True if ``subject`` comes, False if it goes; refuse other values."""
     if isinstance(comes, (bool, np.bool_)):
         return bool(comes)

@@ -1003,7 +1003,7 @@ def check_metric(metric: str, release: str = "totals") -> None:
         raise InvalidInputError(f"release is {release!r}; give 'totals', 'windows' or 'both'")
 
 
-def built_from(kind: type[_Strategy], description: Mapping[str, Any]) -> _Strategy:
+def built_from(kind: type[_Strategy], description: Mapping[str, object]) -> _Strategy:
     """Rebuild a strategy of this class from its ``to_dict``.
 
     Args:
@@ -1036,7 +1036,7 @@ def built_from(kind: type[_Strategy], description: Mapping[str, Any]) -> _Strate
     return strategy
 
 
-def saved_strategy_name(description: Any, known_names: Sequence[str], where: str = "") -> str:
+def saved_strategy_name(description: object, known_names: Sequence[str], where: str = "") -> str:
     """Return the name of a strategy in its ``to_dict``, if ``known_names`` has it.
 
     Args:

@@ -19,10 +19,9 @@ from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from typing_extensions import override
 
-from counton.base.arrays import Floats, Integers
+from counton.base.arrays import Floats, Integers, IntegersOrFloats
 from counton.base.errors import InvalidInputError
 from counton.base.exact import check_integer
 from counton.strategies.lines.line_strategy import (
@@ -177,7 +176,7 @@ class Haar(WeightedTree):
         return measured
 
     @override
-    def estimate(self, measured: NDArray[Any]) -> Floats:
+    def estimate(self, measured: IntegersOrFloats) -> Floats:
         return self.run_cascade(lambda rows: measured[rows.start : rows.stop], measured.shape[1:])
 
     def run_cascade(self, read: Any, shape: tuple[int, ...] = ()) -> Floats:

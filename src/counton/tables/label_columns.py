@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from counton.base.arrays import Column
 from counton.base.columns import MISSING
 from counton.base.errors import InvalidInputError
 from counton.base.exact import quote, without_mask
 
 
-def columns_of(table: Any, names: Sequence[str]) -> list[NDArray[Any]]:
+def columns_of(table: Any, names: Sequence[str]) -> list[Column]:
     """Return the columns ``names`` of a table, one-dimensional and of equal length.
 
     Messages call the table the domain, and the columns its levels.
@@ -55,7 +56,7 @@ def columns_of(table: Any, names: Sequence[str]) -> list[NDArray[Any]]:
     return columns
 
 
-def _array(column: Any, noun: str) -> NDArray[Any]:
+def _array(column: Any, noun: str) -> Column:
     if not isinstance(column, np.ndarray) and hasattr(column, "to_numpy"):
         column = column.to_numpy()
     column = without_mask(column, noun)
@@ -69,7 +70,7 @@ def _array(column: Any, noun: str) -> NDArray[Any]:
     return np.asarray(values)
 
 
-def _is_missing(value: Any) -> bool:
+def _is_missing(value: object) -> bool:
     try:
         return value is None or bool(value != value)
     except TypeError:  # pandas.NA: a comparison with itself is missing as well
@@ -78,7 +79,7 @@ def _is_missing(value: Any) -> bool:
         return False
 
 
-def codes_of(column: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[Any]]:
+def codes_of(column: Column) -> tuple[NDArray[np.int64], Column]:
     """Return codes (places among the values; -1 if missing) and the sorted distinct values.
 
     >>> codes_of(np.array(["b", None, "a"], dtype=object))
@@ -108,7 +109,7 @@ def codes_of(column: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[Any]]:
     return codes, values
 
 
-def labels_bytes(labels: NDArray[Any]) -> bytes:
+def labels_bytes(labels: Column) -> bytes:
     """Encode labels with types and lengths, for a digest: different labels give different bytes.
 
     >>> labels_bytes(np.array(["a", 1], dtype=object))

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import math
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from typing_extensions import override
 
-from counton.base.arrays import Floats, Integers
+from counton.base.arrays import Floats, Integers, IntegersOrFloats
 from counton.strategies.lines.line_strategy import LineStrategy
 from counton.strategies.strategy import Norm
 from counton.strategies.streams.power_series import convolve, convolve_modulo, reciprocal
@@ -57,7 +56,7 @@ class SquareRoot(LineStrategy):
         return np.stack(measured, axis=1).reshape(counts.shape)
 
     @override
-    def estimate(self, measured: NDArray[Any]) -> Floats:
+    def estimate(self, measured: IntegersOrFloats) -> Floats:
         """Return the estimates C^-1 y from noisy measurements y, in their shape.
 
         Args:

@@ -15,13 +15,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import cached_property, lru_cache
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 from typing_extensions import override
 
-from counton.base.arrays import Floats, Integers
+from counton.base.arrays import Floats, Integers, IntegersOrFloats
 from counton.base.errors import InvalidInputError
 from counton.base.exact import check_integer
 from counton.strategies.descent import descend
@@ -172,7 +171,7 @@ class Nodes(WeightedTree):
         return measured
 
     @override
-    def estimate(self, measured: NDArray[Any]) -> Floats:
+    def estimate(self, measured: IntegersOrFloats) -> Floats:
         """Return least-squares estimates: shape (measurements, ...) to (cells, ...).
 
         Args:

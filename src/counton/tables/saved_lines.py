@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib import import_module
-from typing import Any
 
 from counton.strategies.lines.line_strategy import LineStrategy
 from counton.strategies.strategy import built_from, saved_strategy_name
@@ -13,7 +12,7 @@ from counton.strategies.strategy import built_from, saved_strategy_name
 SAVED_NAMES = ("Dense", "Haar", "Hats", "Nodes", "SquareRoot")
 
 
-def line_strategy_from_dict(description: Mapping[str, Any]) -> LineStrategy:
+def line_strategy_from_dict(description: Mapping[str, object]) -> LineStrategy:
     """Rebuild a strategy for a line of cells from its ``to_dict``; only its module is imported.
 
     Args:

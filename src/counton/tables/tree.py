@@ -10,7 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from counton.base.arrays import Integers, integers_from_text, integers_to_text
+from counton.base.arrays import (
+    Column,
+    Integers,
+    integers_from_text,
+    integers_to_text,
+)
 from counton.base.errors import InvalidInputError
 from counton.base.exact import in_parts
 from counton.base.table_schema import refuse_reserved
@@ -39,7 +44,7 @@ class Tree:
         self,
         levels: Sequence[str],
         parents: Sequence[Integers],
-        labels: Sequence[NDArray[Any]],
+        labels: Sequence[Column],
         order: Sequence[Integers] | None = None,
     ) -> None:
         self.levels = (TOTAL, *levels)
@@ -53,7 +58,7 @@ class Tree:
         )
 
     @classmethod
-    def from_leaves(cls, domain: Any, levels: Sequence[str]) -> Tree:
+    def from_leaves(cls, domain: object, levels: Sequence[str]) -> Tree:
         """Return the tree whose leaves are the rows of a table.
 
         Args:
@@ -80,7 +85,7 @@ class Tree:
         present = np.ones(rows, dtype=bool)
         node_of = np.zeros(rows, np.int64)  # the deepest node named by a row so far
         parents: list[Integers] = []
-        labels: list[NDArray[Any]] = []
+        labels: list[Column] = []
         order: list[Integers] = []
         for level, column in zip(levels, columns, strict=True):
             codes, values = codes_of(column)
@@ -170,7 +175,7 @@ class Tree:
                 addresses[path] = depth, node
         return addresses
 
-    def find(self, path: Any) -> tuple[int, int]:
+    def find(self, path: object) -> tuple[int, int]:
         """Return the level of the node at ``path``, and its index there.
 
         Args:
@@ -245,7 +250,7 @@ class Tree:
                 digest.update(len(part).to_bytes(8, "little") + part)
         return digest.hexdigest()
 
-    def path_columns(self, level: int) -> dict[str, NDArray[Any]]:
+    def path_columns(self, level: int) -> dict[str, Column]:
         """Return a table of a level's nodes: their labels on it, and on levels below the total.
 
         Columns are named like levels, coarsest first. Nodes are in the order in which they were
@@ -254,7 +259,7 @@ class Tree:
         Args:
             level: number of the level, 0 for the total.
         """
-        columns: dict[str, NDArray[Any]] = {}
+        columns: dict[str, Column] = {}
         node = self.order[level]
         for depth in range(level, 0, -1):
             columns[self.levels[depth]] = self.labels[depth - 1][node]
@@ -294,7 +299,7 @@ def _refuse_double_leaves(
         )
 
 
-def _objects(values: Sequence[Hashable]) -> NDArray[Any]:
+def _objects(values: Sequence[Hashable]) -> NDArray[np.object_]:
     array = np.empty(len(values), dtype=object)
     array[:] = values
     return array

@@ -15,15 +15,16 @@ from counton import strategies as catalogue
 from counton.base.arrays import Integers
 from counton.base.distributions import Sensitivity
 from counton.base.errors import CountonError, InvalidInputError
-from counton.continual import Counter, StepRelease
+from counton.continual import Counter, Design, StepRelease
 from counton.continual.sensitivity import sensitivity_of
 from counton.noise import Key
 from counton.privacy import ZCDP, ContributionBound, PureDP
 from counton.privacy.unit_changes import ScheduledSteps, SpacedSteps
+from counton.statistics.accumulator_statistic import AccumulatorStatistic, Part
 from counton.statistics.by_group import inner_of
 from counton.statistics.catalogue import statistic_of_kind, statistic_to_dict
 from counton.statistics.results import result_of_release
-from counton.statistics.statistic import NamedCells, Statistic, place_of_name, restore
+from counton.statistics.statistic import Exact, NamedCells, Statistic, place_of_name, restore
 from counton.strategies import Independent, StreamStrategy, matrices
 from counton.testing.rows import PropertyViolationError, names_subject, require, require_description
 
@@ -113,7 +114,7 @@ def check_statistic_description(statistic: Statistic, batches: Batches) -> None:
             )
             same = rebuilt.contribution(batched=batched) == variant.contribution(batched=batched)
             require(same, message)
-    numbers: Sequence[Any] = statistic.number_names
+    numbers: Sequence[object] = statistic.number_names
     place_of: Callable[[Any], int] = partial(place_of_name, statistic)
     if isinstance(statistic, NamedCells):
         numbers = list(map(statistic.name_of, range(min(math.prod(statistic.cells), MOST_NAMES))))
@@ -176,7 +177,6 @@ def check_statistic_rows(statistic: Statistic, batches: Batches) -> None:
     # No cell measured from one row is larger than ``largest_entry`` times the largest amount of
     # ``row_bounds``. ``measure`` is linear. The sums of two halves of the rows add up to the sums
     # of all rows.
-    tallied: Any = statistic
     whole = cell_changes(statistic, batches)
     turned = cell_changes(statistic, [batch[::-1] for batch in batches])
     require(
@@ -191,17 +191,18 @@ def check_statistic_rows(statistic: Statistic, batches: Batches) -> None:
         "must count by itself",
     )
     if inner_of(statistic) is statistic:
-        _check_single_rows(tallied, batches, whole)
+        assert isinstance(statistic, AccumulatorStatistic)
+        _check_single_rows(statistic, batches, whole)
 
 
-def _check_single_rows(statistic: Any, batches: Batches, whole: Integers) -> None:
+def _check_single_rows(statistic: AccumulatorStatistic, batches: Batches, whole: Integers) -> None:
     """Check what an accumulator statistic states of single rows; ``whole`` has the cells of all."""
     codes = _check_encoding(statistic, batches)
     adds = _check_entries(statistic, codes)
     _check_measure(statistic, adds, whole)
 
 
-def _check_encoding(statistic: Any, batches: Batches) -> Integers:
+def _check_encoding(statistic: AccumulatorStatistic, batches: Batches) -> Integers:
     """Return the codes of all rows."""
     events = [event for batch in batches for event in batch]
     columns = columns_of(statistic, events)
@@ -214,7 +215,7 @@ def _check_encoding(statistic: Any, batches: Batches) -> Integers:
     return codes
 
 
-def _check_entries(statistic: Any, codes: Integers) -> Integers:
+def _check_entries(statistic: AccumulatorStatistic, codes: Integers) -> Integers:
     """Return what each row adds to each sum: shape (rows, sums)."""
     least, most = statistic.row_bounds()
     if not all(isinstance(accumulator, int) for accumulator, _ in statistic.entries(codes)):
@@ -253,7 +254,7 @@ def _check_entries(statistic: Any, codes: Integers) -> Integers:
     return adds
 
 
-def _check_measure(statistic: Any, adds: Integers, whole: Integers) -> None:
+def _check_measure(statistic: AccumulatorStatistic, adds: Integers, whole: Integers) -> None:
     """Check the measurements of single rows, of which ``adds`` has the sums."""
     units = np.eye(statistic.n_accumulators, dtype=np.int64)
     measured = statistic.measure(units).reshape(statistic.n_accumulators, -1)
@@ -374,7 +375,9 @@ def _beyond(contribution: ContributionBound, change: Integers) -> str | None:
     return f"changes a cell by {size}" if size > contribution.per_cell else None
 
 
-def _check_codes(statistic: Any, codes: Integers, accumulators: Sequence[Any]) -> None:
+def _check_codes(
+    statistic: AccumulatorStatistic, codes: Integers, accumulators: Sequence[Any]
+) -> None:
     """Check that codes of rows, and indices of the sums that they change, lie within their ranges.
 
     ``accumulators`` has an array for each sum that a row changes.
@@ -437,7 +440,7 @@ def check_statistic_results(statistic: Statistic, batches: Batches) -> None:
         )
 
 
-def one_release(statistic: Any, batches: Batches) -> tuple[Any, StepRelease, Any]:
+def one_release(statistic: Statistic, batches: Batches) -> tuple[Statistic, StepRelease, Design]:
     """Return a copy without events, a release for it, and its design."""
     cell_changes(statistic, batches)
     last = len(batches)
@@ -461,10 +464,10 @@ def one_release(statistic: Any, batches: Batches) -> tuple[Any, StepRelease, Any
     return fresh, release, counter.design
 
 
-def _shown_results(statistic: Statistic, release: StepRelease) -> dict[str, Any]:
+def _shown_results(statistic: Statistic, release: StepRelease) -> dict[str, object]:
     """Return everything that a release shows, by name."""
     reading = result_of_release(statistic, release)
-    results: dict[str, Any] = dict(reading.table_columns(0.9))
+    results: dict[str, object] = dict(reading.table_columns(0.9))
     results[" words"] = np.array([reading.describe(), repr(reading)])
     for name in [*reading.number_names][:MOST_NAMES]:
         try:
@@ -474,9 +477,9 @@ def _shown_results(statistic: Statistic, release: StepRelease) -> dict[str, Any]
     return results
 
 
-def columns_of(statistic: Any, events: Sequence[Any]) -> Sequence[Any]:
+def columns_of(statistic: AccumulatorStatistic, events: Sequence[Any]) -> Sequence[Any]:
     """Return events as the columns of `AccumulatorStatistic.encode`."""
-    columns: Sequence[Any] = statistic.columns_of(events)
+    columns: Sequence[object] = statistic.columns_of(events)
     parts = statistic.parts
     if not parts:
         return columns
@@ -489,7 +492,7 @@ def columns_of(statistic: Any, events: Sequence[Any]) -> Sequence[Any]:
     return [_column(values, part) for values, part in zip(columns, parts, strict=True)]
 
 
-def _column(values: Any, part: Any) -> Any:
+def _column(values: Any, part: Part) -> Any:
     """Return one part of each event: numbers, or places of labels, -1 if missing, -2 unknown."""
     if isinstance(values, np.ndarray):
         return values
@@ -497,7 +500,8 @@ def _column(values: Any, part: Any) -> Any:
         return np.asarray(values, np.float64)
     if not part.labels:
         return np.array(values, dtype=object)
-    code_of = {None: -1, **{label: code for code, label in enumerate(part.labels)}}
+    code_of: dict[str | None, int] = {label: code for code, label in enumerate(part.labels)}
+    code_of[None] = -1
     return np.array([code_of.get(value, -2) for value in values], np.int64)
 
 
@@ -543,9 +547,9 @@ def cell_changes(statistic: Statistic, batches: Batches) -> Integers:
     return _take_steps(statistic, statistic.begin(), batches, 1)
 
 
-def _take_steps(statistic: Statistic, exact: Any, batches: Batches, first: int) -> Integers:
+def _take_steps(statistic: Statistic, exact: Exact, batches: Batches, first: int) -> Integers:
     """Let ``exact`` count further steps, from ``first`` on; return their changes."""
-    events: Any = [event for batch in batches for event in batch]
+    events = [event for batch in batches for event in batch]
     stops = np.cumsum([len(batch) for batch in batches], dtype=np.int64)
     try:
         before = _on_demand(statistic, exact, first - 1) if statistic.on_demand else None
@@ -579,7 +583,7 @@ def _take_steps(statistic: Statistic, exact: Any, batches: Batches, first: int) 
     return changes
 
 
-def _on_demand(statistic: Statistic, exact: Any, step: int) -> Integers:
+def _on_demand(statistic: Statistic, exact: Exact, step: int) -> Integers:
     """Return the exact counts of all cells on demand after a step."""
     cells = np.arange(math.prod(statistic.cells))
     if not step:

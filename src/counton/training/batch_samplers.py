@@ -192,7 +192,7 @@ class Sampler(ABC):
 
         If the guarantee hides whether an example is there, it does not contain their number.
         """
-        description: dict[str, Any] = {
+        description: dict[str, object] = {
             "sampler": type(self).__name__,
             "steps": self.steps,
             "schedule": list(self.schedule),

@@ -40,7 +40,7 @@ class DeviceField:
         self._subkey = subkey
         self.size = size
 
-    def normals(self, tap: Tap, first: int, stop: int, device: Any) -> Any:
+    def normals(self, tap: Tap, first: int, stop: int, device: object) -> Any:
         """Draw the normals of the node of ``tap``, for coordinates ``first`` to ``stop``."""
         import torch
 

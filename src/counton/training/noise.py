@@ -132,7 +132,7 @@ class TrainingNoise:
         sensitivity = math.sqrt(strategy.squared_sensitivity()) * self.clip
         #: Standard deviation of one fresh normal, before the step's divisor.
         self.std = sensitivity * multiplier(guarantee, strategy, sampler) * (1 + ROUNDING)
-        self._terms: dict[str, Any] = {
+        self._terms: dict[str, object] = {
             "format": FORMAT,
             "name": name,
             "strategy": strategy.address,
@@ -280,7 +280,7 @@ class TrainingNoise:
                 "with another one it would have other noise: take it after make_private or the "
                 "first step, or call noise.bind(counton.training.device.generator_of(tensor)) first"
             )
-        run: dict[str, Any] = {
+        run: dict[str, object] = {
             "identity": self._identity,
             "sessions": [list(session) for session in self._sessions],
             "terms": dict(self._all_terms),
@@ -293,7 +293,7 @@ class TrainingNoise:
     def add(
         self,
         step: int,
-        gradients: Any,
+        gradients: object,
         shards: Mapping[str, tuple[int, int]] | None = None,
     ) -> Any:
         """Return the gradients of a step, summed over its batch, with noise added.
@@ -337,7 +337,7 @@ class TrainingNoise:
             places[name] = size, first, first + here
         parameters = self._next(step, places)
 
-        def noisy(name: str, array: Any) -> Any:
+        def noisy(name: str, array: object) -> Any:
             return trees.with_noise(array, parameters[name].noise(step, array))
 
         return trees.rebuilt(gradients, noisy)
@@ -366,7 +366,7 @@ class TrainingNoise:
         normals: Singles = self._next(step, {name: (size, first, stop)})[name].noise(step)
         return normals
 
-    def fresh_of(self, run: Mapping[str, Any], step: int, name: str, size: int) -> Singles:
+    def fresh_of(self, run: Mapping[str, object], step: int, name: str, size: int) -> Singles:
         """Return the new random part of a step's noise for one parameter.
 
         It is the weighted sum of the step's standard normal numbers, of a run with the parameters
@@ -441,7 +441,7 @@ class TrainingNoise:
                 f"example, and take sampler.batch({step})"
             )
 
-    def resume(self, step: int, run: Mapping[str, Any] | None = None) -> None:
+    def resume(self, step: int, run: Mapping[str, object] | None = None) -> None:
         """Continue at a step in a new process, without a checkpoint of the noise.
 
         Buffers, which carry noise from step to step, are recomputed by drawing all earlier steps
@@ -479,7 +479,7 @@ class TrainingNoise:
             self.std = std
         self._resumed = self._last = step - 1
 
-    def join(self, run: Mapping[str, Any]) -> None:
+    def join(self, run: Mapping[str, object]) -> None:
         """Let this process draw exactly the noise that another process draws for its run, for the
         steps that both compute together.
 
@@ -626,7 +626,7 @@ class TrainingNoise:
         return isinstance(self._key, InsecureSeededKey)
 
     @cached_property
-    def _all_terms(self) -> dict[str, Any]:
+    def _all_terms(self) -> dict[str, object]:
         """All parameters, as JSON values, that must be equal in a run and in its continuation."""
         terms = {
             **self._terms,
@@ -842,7 +842,7 @@ class TrainingNoise:
         for attribute in ("_all_terms", "fingerprint"):
             vars(self).pop(attribute, None)
 
-    def _find_device(self, arrays: Sequence[Any]) -> None:
+    def _find_device(self, arrays: Sequence[object]) -> None:
         if not self.on_device:
             return
         if not all(map(trees.is_torch, arrays)):
@@ -940,7 +940,7 @@ class _Parameter:
                 "on new noise"
             )
 
-    def noise(self, step: int, like: Any = None) -> Any:
+    def noise(self, step: int, like: object = None) -> Any:
         """Return the noise of a step, float32 for each coordinate, and advance the buffers.
 
         On a device it is a tensor on the device of the gradient ``like``.
@@ -973,7 +973,7 @@ class _Parameter:
             out[place] = summed
         return out
 
-    def _on_host(self, step: int, _: Any) -> Singles:
+    def _on_host(self, step: int, _: object) -> Singles:
         out = np.empty(self.stop - self.first, np.float32)
         _, _, spare = self._space()
         scale = np.float32(self.std / self.strategy.divisor(step))

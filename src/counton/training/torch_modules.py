@@ -55,7 +55,7 @@ def describe_mixing(module: Any) -> str | None:
     return None
 
 
-def is_batch_norm(module: Any) -> bool:
+def is_batch_norm(module: object) -> bool:
     """Return True if a module is a batch normalisation of PyTorch, or derives from one.
 
     Args:
@@ -66,7 +66,7 @@ def is_batch_norm(module: Any) -> bool:
     return isinstance(module, _BatchNorm) or getattr(module, "original_name", "") in _BATCH_NORMS
 
 
-def is_instance_norm(module: Any) -> bool:
+def is_instance_norm(module: object) -> bool:
     """Return True if a module is an instance normalisation of PyTorch, or derives from one.
 
     Args:
@@ -119,7 +119,7 @@ def watch_modes(model: Any) -> list[Any]:
     return handles
 
 
-def refuse_mixing(module: Any, _: Any) -> None:
+def refuse_mixing(module: object, _: object) -> None:
     """Raise an error if a module is about to mix examples: a forward hook of `watch_modes`.
 
     Args:
@@ -134,7 +134,7 @@ def refuse_mixing(module: Any, _: Any) -> None:
         raise InvalidInputError(_refusal("a module of the private model", module, mixing))
 
 
-def refuse_mixing_inside(model: Any, _: Any) -> None:
+def refuse_mixing_inside(model: object, _: object) -> None:
     """Raise an error if a module of a model is about to mix examples: a hook of `watch_modes`.
 
     While ``torch.compile`` traces the model, nothing is checked: it would trace this check, too.
@@ -181,17 +181,17 @@ def check_with_opacus(model: Any) -> None:
         return
 
 
-def _has_opacus_hooks(module: Any) -> bool:
+def _has_opacus_hooks(module: object) -> bool:
     opacus = sys.modules.get("opacus.grad_sample")
     wrapped = opacus is not None and isinstance(module, opacus.AbstractGradSampleModule)
     return wrapped or hasattr(module, "autograd_grad_sample_hooks")
 
 
-def _is_scripted(module: Any) -> bool:
+def _is_scripted(module: object) -> bool:
     return hasattr(module, "original_name")
 
 
-def _refusal(subject: str, module: Any, mixing: str) -> str:
+def _refusal(subject: str, module: object, mixing: str) -> str:
     kind = getattr(module, "original_name", type(module).__name__)
     if is_batch_norm(module):
         remedy = "use GroupNorm or LayerNorm, or keep a trained BatchNorm in evaluation mode"

@@ -19,7 +19,7 @@ from counton.base.errors import InvalidInputError
 SEPARATOR = "/"
 
 
-def leaves(tree: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
+def leaves(tree: object, prefix: str = "") -> Iterator[tuple[str, Any]]:
     """Yield the name and the array of each leaf of a tree of gradients; None is left out.
 
     Leaves come in the same order as in `rebuilt`.
@@ -37,7 +37,7 @@ def leaves(tree: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
         yield from leaves(child, _below(prefix, name))
 
 
-def distinct_leaves(tree: Any) -> list[tuple[str, Any]]:
+def distinct_leaves(tree: object) -> list[tuple[str, Any]]:
     """Return the name and the array of each leaf; two names must differ."""
     named_leaves = list(leaves(tree))
     seen = set[str]()
@@ -50,7 +50,7 @@ def distinct_leaves(tree: Any) -> list[tuple[str, Any]]:
     return named_leaves
 
 
-def rebuilt(tree: Any, change: Callable[[str, Any], Any], prefix: str = "") -> Any:
+def rebuilt(tree: object, change: Callable[[str, Any], Any], prefix: str = "") -> Any:
     """Return a copy of a tree of gradients in which each array is replaced by ``change(name,
     array)``.
 
@@ -70,7 +70,9 @@ def _below(prefix: str, name: object) -> str:
     return f"{prefix}{SEPARATOR}{name}" if prefix else str(name)
 
 
-def _parts(tree: Any, prefix: str) -> tuple[list[tuple[object, Any]], Callable[[list[Any]], Any]]:
+def _parts(
+    tree: object, prefix: str
+) -> tuple[list[tuple[object, object]], Callable[[list[Any]], Any]]:
     """Return a container's named children, and a function that rebuilds it from new ones."""
     kind = type(tree)
     if isinstance(tree, Mapping):
@@ -102,18 +104,18 @@ def _parts(tree: Any, prefix: str) -> tuple[list[tuple[object, Any]], Callable[[
     )
 
 
-def is_array(value: Any) -> bool:
+def is_array(value: object) -> bool:
     """Return True if a value is an array of numpy, PyTorch or JAX."""
     return isinstance(value, (np.ndarray, np.floating)) or is_torch(value) or is_jax(value)
 
 
-def is_torch(value: Any) -> bool:
+def is_torch(value: object) -> bool:
     """Return True if a value is a tensor of PyTorch."""
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(value, torch.Tensor)
 
 
-def is_jax(value: Any) -> bool:
+def is_jax(value: object) -> bool:
     """Return True if a value is an array of JAX."""
     jax = sys.modules.get("jax")
     return jax is not None and isinstance(value, jax.Array)

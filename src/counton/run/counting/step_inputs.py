@@ -21,7 +21,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -304,7 +303,7 @@ def _is_counted_by(steps: range) -> pl.Expr:
     return _window < steps.stop if steps else pl.lit(value=False)
 
 
-def _narrowest(totals: pl.DataFrame, measures: Sequence[str]) -> np.dtype[Any]:
+def _narrowest(totals: pl.DataFrame, measures: Sequence[str]) -> np.dtype[np.integer]:
     """Return the narrowest type of integers that holds all totals."""
     extremes = [0]
     for name in measures:

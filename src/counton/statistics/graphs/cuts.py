@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from typing import Any
 
 import numpy as np
@@ -27,6 +27,7 @@ from counton.statistics.graphs.graph_statistic import (
     unpack_edges,
 )
 from counton.statistics.live_statistic import OnDemandResult
+from counton.statistics.results import StatisticResult
 from counton.statistics.statistic import Events, Exact, NamedCells
 
 _UNIT = "sighting of an edge"
@@ -42,8 +43,8 @@ class CutsResult(OnDemandResult):
 
     def cut(
         self,
-        nodes: Collection[Any],
-        other: Collection[Any] | None = None,
+        nodes: Collection[object],
+        other: Collection[object] | None = None,
         confidence_level: float = 0.95,
     ) -> Answer:
         """Return the released weight of all edges between two sets of nodes, with an interval.
@@ -109,7 +110,7 @@ class Cuts(NamedCells):
     # A sighting moves one cell in one step: squared 2-norm D_2^2 (and 1-norm D_1) for weights in
     # [0, 1]; if it is replaced by another, 2 D_2^2 (2 D_1), and with weights in [-1, 1] 4 D_2^2.
 
-    result_type: Any = CutsResult
+    result_type: Callable[..., StatisticResult] | None = CutsResult
     phrase = "weight of the cuts of a growing graph"
     sources = ("constants",)
     on_demand = True
@@ -117,14 +118,14 @@ class Cuts(NamedCells):
 
     def __init__(
         self,
-        nodes: int | np.integer[Any] | Sequence[Any] | NDArray[Any],
+        nodes: int | np.integer[Any] | Sequence[object] | NDArray[Any],
         *,
         lower: Number = 0,
         upper: Number = 1,
         resolution: Number | None = None,
         neighbours: Relation = "add_remove",
     ) -> None:
-        self.nodes: int | list[Any]
+        self.nodes: int | list[object]
         if isinstance(nodes, (int, np.integer)):
             self.nodes = check_integer("nodes", nodes, 2, _MOST_NODES)
             named = NodeNumbers(range(self.nodes))
@@ -173,7 +174,7 @@ class Cuts(NamedCells):
     def parameters(self) -> dict[str, Any]:
         from counton.base.exact import text
 
-        parameters: dict[str, Any] = {"nodes": self.nodes}
+        parameters: dict[str, object] = {"nodes": self.nodes}
         if self.bounds.value_bounds is not None:
             names = ("lower", "upper", "resolution")
             parameters |= zip(names, map(text, self.bounds.value_bounds), strict=True)
@@ -207,7 +208,7 @@ class Cuts(NamedCells):
     def begin(self) -> Exact:
         return _Weights(self)
 
-    def number(self, node: Any) -> int:
+    def number(self, node: object) -> int:
         """Return the index of a node among all nodes.
 
         Args:
@@ -260,7 +261,9 @@ class Cuts(NamedCells):
         high = cell - low * (2 * count - low - 1) // 2 + low + 1
         return f"{self._labels[low]} {self._labels[high]}"
 
-    def pairs(self, nodes: Collection[Any], other: Collection[Any] | None) -> NDArray[np.int64]:
+    def pairs(
+        self, nodes: Collection[object], other: Collection[object] | None
+    ) -> NDArray[np.int64]:
         """Return the ascending cells of all pairs with one node in each set.
 
         Args:
@@ -370,7 +373,7 @@ class _Weights(Exact):
 _A_SET = "a list or set of nodes, also of a single one"
 
 
-def _labels(nodes: Any, subject: str, instead: str) -> list[Any]:
+def _labels(nodes: Any, subject: str, instead: str) -> list[object]:
     try:
         if isinstance(nodes, (str, bytes, bytearray)):
             raise TypeError

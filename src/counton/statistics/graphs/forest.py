@@ -92,7 +92,7 @@ class Forest(Statistic):
     @property
     @override
     def parameters(self) -> dict[str, Any]:
-        parameters: dict[str, Any] = {"largest": _number(self.largest)}
+        parameters: dict[str, object] = {"largest": _number(self.largest)}
         if self.resolution != 1:
             parameters["resolution"] = _number(self.resolution)
         return parameters

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
+from counton.base.arrays import IntegersOrFloats
 from counton.base.distributions import BoundedChange
 from counton.privacy import ContributionBound
 from counton.statistics.graphs.graph_statistic import UNIT, GraphStatistic
@@ -47,7 +46,9 @@ class Subgraphs(GraphStatistic):
         return ContributionBound.of_pattern(pattern.scaled_by(most), words, unit=UNIT)
 
 
-def sums_by_step(values: NDArray[Any], steps: NDArray[np.int64], count: int) -> NDArray[np.int64]:
+def sums_by_step(
+    values: IntegersOrFloats, steps: NDArray[np.int64], count: int
+) -> NDArray[np.int64]:
     """Return the sum of the values in each of ``count`` steps, int64."""
     total = np.zeros(count, np.int64)
     np.add.at(total, steps, values)

@@ -98,7 +98,7 @@ class Words(NamedCells):
             InvalidInputError: not a word of 1 to ``longest`` letters of the alphabet.
         """
         if isinstance(name, str):
-            word: Sequence[Any] = name if self._single else name.split()
+            word: Sequence[object] = name if self._single else name.split()
         else:
             word = name if isinstance(name, (list, tuple)) else ()
         code = 0
@@ -186,7 +186,7 @@ class Words(NamedCells):
     def _letters(self) -> str:
         return quote(("" if self._single else ", ").join(self.letters))
 
-    def _refuse(self, place: int, events: Sequence[Any]) -> None:
+    def _refuse(self, place: int, events: Sequence[object]) -> None:
         raise InvalidInputError(
             f"letter {place + 1} is {quote(events[place])}, which is not in the alphabet "
             f"{self._letters()}: leave it out, or add a letter to the alphabet that stands for all "

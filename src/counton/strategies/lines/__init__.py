@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from counton.strategies.strategy import built_from, saved_strategy_name
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 SAVED_NAMES = ("Dense", "Hats")
 
 
-def line_of_blocks(description: Mapping[str, Any]) -> CellwiseLine:
+def line_of_blocks(description: Mapping[str, object]) -> CellwiseLine:
     """Rebuild the line of a stream's blocks from its ``to_dict``."""
     from counton.strategies.lines.dense import Dense
     from counton.strategies.lines.hats import Hats

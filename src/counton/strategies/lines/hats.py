@@ -27,7 +27,13 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from counton.base.arrays import Floats, Integers, integers_from_text, integers_to_text
+from counton.base.arrays import (
+    Floats,
+    Integers,
+    IntegersOrFloats,
+    integers_from_text,
+    integers_to_text,
+)
 from counton.base.errors import InvalidInputError
 from counton.base.exact import check_integer, check_integers, check_sequence, shorten
 from counton.strategies.lines.least_squares import CellwiseLine, NormalEquations
@@ -333,7 +339,7 @@ class Hats(CellwiseLine):
         return self.equations(self.own.astype(np.float64) ** 2)
 
     @override
-    def estimate(self, measured: NDArray[Any]) -> Floats:
+    def estimate(self, measured: IntegersOrFloats) -> Floats:
         lines = np.ascontiguousarray(measured.reshape(self.measurements, -1).T, np.float64)
         right = self.under(lines[:, : self.rows]) + self.own * lines[:, self.rows :]
         return np.ascontiguousarray(self._solver.solve(right).T).reshape(
@@ -379,7 +385,7 @@ def _knots(cells: int, spacing_or_knots: object) -> tuple[int | tuple[int, ...],
     return spacing, knots
 
 
-def _check_amplitudes(amplitudes: Any, knots: int, bits: int, cells: int) -> Integers:
+def _check_amplitudes(amplitudes: object, knots: int, bits: int, cells: int) -> Integers:
     check_sequence("amplitude", amplitudes, cells + 1)
     try:
         array = np.asarray(amplitudes)
@@ -714,7 +720,7 @@ class _HatEquations(NormalEquations):
         return right
 
     @override
-    def range_variance(self, low: NDArray[Any], high: NDArray[Any]) -> Floats:
+    def range_variance(self, low: Integers, high: Integers) -> Floats:
         low, high = np.broadcast_arrays(low, high)
         shape = low.shape
         first = low.ravel().astype(float)

@@ -10,13 +10,12 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from typing_extensions import override
 
-from counton.base.arrays import Floats, Integers
+from counton.base.arrays import Floats, Integers, IntegersOrFloats
 from counton.base.errors import InvalidInputError, SumOverflowError, is_text
 from counton.base.exact import quote
 from counton.strategies.strategy import Norm, TableStrategy
@@ -59,7 +58,7 @@ class LineStrategy(TableStrategy):
         """
 
     @abstractmethod
-    def estimate(self, measured: NDArray[Any]) -> Floats:
+    def estimate(self, measured: IntegersOrFloats) -> Floats:
         """Return unbiased estimates: shape (measurements, ...) to (cells, ...).
 
         Args:
@@ -142,7 +141,7 @@ def rounded_sums(cells: Floats, bits: int) -> Integers:
     return sums
 
 
-def on_lattice(weights: NDArray[Any], bits: int) -> tuple[int, ...]:
+def on_lattice(weights: IntegersOrFloats, bits: int) -> tuple[int, ...]:
     """Return weights as integers, scaled to at most 2^bits and rounded; at least 1 if positive."""
     scaled = np.rint(weights / weights.max() * 2.0**bits).astype(np.int64)
     return tuple(int(v) for v in np.where(weights > 0, np.maximum(scaled, 1), 0))

@@ -148,7 +148,7 @@ class WindowVersions(StreamStrategy):
         return {"horizon": self.horizon, "inner": inner, **self._own_parameters}
 
     @property
-    def _own_parameters(self) -> dict[str, Any]:
+    def _own_parameters(self) -> dict[str, object]:
         more = {"corrections": self.corrections} if self.corrections else {}
         return {"nodes": self._nodes, **more}
 

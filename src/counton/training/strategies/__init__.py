@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from counton.base.lazy import attach
 from counton.strategies.strategy import built_from, exported_classes, saved_strategy_name
@@ -37,7 +37,7 @@ def public_training_strategies() -> tuple[type[TrainingStrategy], ...]:
     return exported_classes(sys.modules[__name__], TrainingStrategy)  # type: ignore[type-abstract]
 
 
-def training_strategy_from_dict(description: Mapping[str, Any]) -> TrainingStrategy:
+def training_strategy_from_dict(description: Mapping[str, object]) -> TrainingStrategy:
     """Rebuild a strategy for training from the description that its ``to_dict`` made, without a
     search.
 

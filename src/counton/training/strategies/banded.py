@@ -58,7 +58,7 @@ class BandedInverseSquareRoot(ToeplitzTraining):
         steps: int,
         band: int,
         schedule: Schedule | None = None,
-        shares: Any = None,
+        shares: object = None,
         momentum: float = 0.0,
     ) -> None:
         self._set_run(steps, schedule)

@@ -191,7 +191,7 @@ class BandedOptimum(TrainingStrategy):
     @override
     def parameters(self) -> dict[str, Any]:
         """JSON values: fraction bits of the matrix, a digest of its entries, and the lags."""
-        parameters: dict[str, Any] = {"bits": self._bits, "matrix_sha256": self._digest}
+        parameters: dict[str, object] = {"bits": self._bits, "matrix_sha256": self._digest}
         return parameters if self.lags is None else parameters | {"lags": list(self.lags)}
 
     @cached_property

@@ -83,7 +83,7 @@ class BufferedToeplitz(ToeplitzTraining):
         theta: tuple[float, ...],
         thetahat: tuple[float, ...],
         schedule: Schedule | None = None,
-        shares: Any = None,
+        shares: object = None,
     ) -> None:
         self._set_run(steps, schedule)
         self.theta = tuple(float(value) for value in theta)

@@ -112,7 +112,7 @@ class Echo(ToeplitzTraining):
         gain: float,
         ratio: float,
         schedule: Schedule,
-        shares: Any = None,
+        shares: object = None,
     ) -> None:
         schedule = Schedule.from_saved(schedule)
         self.steps = check_integer("steps", steps, 1, LARGEST_STEPS)

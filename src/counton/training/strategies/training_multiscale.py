@@ -91,7 +91,7 @@ class OctaveTraining(TrainingStrategy):
         steps: int,
         weights: Sequence[float],
         schedule: Schedule | None = None,
-        shares: Any = None,
+        shares: object = None,
     ) -> None:
         self._set_run(steps, schedule, LARGEST_DENSE)
         self.weights = tuple(float(weight) for weight in weights)
