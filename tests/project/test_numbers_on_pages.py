@@ -147,7 +147,7 @@ def test_plan_states_margins_of_first_and_last_week() -> None:
     ("name", "sentence"),
     [
         ("guides/plan", "five times as large as above, where the margin was ±{:.0f}."),
-        ("guides/protect-users", "±6 here, and ±{:.0f} with the limit 1."),
+        ("guides/protect-users", "±6 with the limit 2, and ±{:.0f} with the limit 1."),
         ("guides/protect-users", "±{:.0f} with the limit 1."),
     ],
 )
