@@ -143,7 +143,7 @@ def test_file_of_bad_rows_is_named_as_secret(loans: Workplace, is_written: bool)
             file.write("soon\n")
     first = loans.plain("release", "count", "loans.csv", *NEW, "--bad-rows", "quarantine:bad.csv")
     assert (loans.folder / "bad.csv").exists() == is_written
-    which = "the rows that are set aside" if is_written else "if rows cannot be read"
+    which = "the file of rows that cannot be read" if is_written else "if rows cannot be read"
     assert (
         f"Keep secret: loans.counton.db, loans.counton.db.key and bad.csv ({which}). "
     ) in " ".join(first.out.split())

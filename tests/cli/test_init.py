@@ -577,11 +577,13 @@ WEEKS = "week,loans\n" + "".join(f"2025-01-{day:02},5\n" for day in (6, 13, 20, 
 def test_init_refuses_start_within_a_week_of_the_file(
     init: Callable[..., Result], loans: Path
 ) -> None:
-    """1 January 2025 is a Wednesday, and the rows are of Mondays."""
+    """1 January 2025 is a Wednesday, and the rows are of Mondays, from 6 January on."""
     (loans / "panel.csv").write_text(WEEKS)
+    done = init("panel.csv", "--start", "2025-01-15")
+    assert "give a Monday, as in --start 2025-01-13" in done.err
     done = init("panel.csv", "--start", "2025-01-01")
     assert "--start 2025-01-01 is a Wednesday" in done.err
-    assert "give a Monday, as in --start 2024-12-30" in done.err
+    assert "give a Monday, as in --start 2025-01-06" in done.err
     assert done.code == 2
     assert not (loans / "nightly.toml").exists()
     assert init("panel.csv", "--start", "2024-12-30").code == 0

@@ -366,7 +366,7 @@ def _print_report(
     """
     from counton.cli.job_plan import write_margins, write_plan
     from counton.cli.print_forms import Console
-    from counton.job.saved_job import date_of_one_run
+    from counton.job.saved_job import date_of_one_run, remedy_of_no_delay
 
     console = Console()
     console.write_line(f"{file} is written.", bold=True)
@@ -398,7 +398,7 @@ def _print_report(
     elif date_of_one_run(job) is not None:
         console.write_line(
             f'until = "{job.until}" is for a complete file: remove it from {file} once newer rows '
-            "come."
+            f"come{remedy_of_no_delay(job)}."
         )
     command = shlex.join(["counton", "run", file])
     when = "Then" if empty else "Next"

@@ -248,7 +248,8 @@ def _secret_files(job: Job, state: str) -> list[str]:
         files.append(f"{state}.key")
     quarantine = parse_policies(job).quarantine
     if quarantine is not None:
-        which = "the rows that are set aside" if quarantine.exists() else "if rows cannot be read"
+        is_written = quarantine.exists()
+        which = "the file of rows that cannot be read" if is_written else "if rows cannot be read"
         files.append(f"{shlex.quote(str(quarantine))} ({which})")
     return files
 
@@ -301,7 +302,7 @@ def _what_names_state(names: Mapping[str, str]) -> str:
         remedy = f"If you move the state, change {option} in the job file."
     return (
         f"{remedy} Otherwise a new stream begins and spends the privacy loss again, unless the "
-        "table of the old one stops the run."
+        "table of the old one, with its JSON file, stops the run."
     )
 
 

@@ -106,6 +106,21 @@ def date_of_one_run(job: Job) -> str | None:
     return None if job.until in (None, v.NOW, v.LATEST_ROW) else str(job.until)
 
 
+def remedy_of_no_delay(job: Job) -> str:
+    """Return what else to change in a job of a complete file once newer rows come, if it releases
+    a window at its end.
+
+    >>> from counton.job.statistics.count import CountJob
+    >>> remedy_of_no_delay(CountJob(events="visits.csv", release_delay="0s"))
+    ', and set release-delay to the time in which all rows arrive, such as "2h"'
+    >>> remedy_of_no_delay(CountJob(events="visits.csv", release_delay="2h"))
+    ''
+    """
+    if job.release_delay is None or str(job.release_delay) != "0s":
+        return ""
+    return ', and set release-delay to the time in which all rows arrive, such as "2h"'
+
+
 def job_entries(job: Job, folder: Path) -> dict[str, object]:
     """Return the keys and values that a job has in a job file; defaults are left out.
 

@@ -13,7 +13,7 @@ import os
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import TypeAlias
 
 from counton.base.errors import InvalidInputError, param
@@ -163,7 +163,13 @@ def find_held_back_windows(job: Job, plan: PlannedJob, look: FirstLook) -> HeldB
 
 
 def _first_weekday(job: Job, look: FirstLook) -> int | None:
-    """Return the day of the week of all first rows, 0 for Monday, if each row is of a whole week.
+    """Return the day of the week of all first rows, 0 for Monday; see `_first_day_of_weeks`."""
+    first_day = _first_day_of_weeks(job, look)
+    return None if first_day is None else first_day.weekday()
+
+
+def _first_day_of_weeks(job: Job, look: FirstLook) -> date | None:
+    """Return the day of the first row, if each row is of a whole week.
 
     Return None if the windows are not weeks, or if the first rows are of several days of the week.
     Exact: for the operator only.
@@ -171,24 +177,25 @@ def _first_weekday(job: Job, look: FirstLook) -> int | None:
     if str(job.every) != "1w" or look.window_by_time.get(str(job.time)) != "1w":
         return None
     first = look.confidential_counts(job).first
-    return None if first is None else first.weekday()
+    return None if first is None else first.date()
 
 
 def _refuse_split_weeks(plan: PlannedJob, look: FirstLook) -> None:
     """Refuse windows that begin on another day of the week than the weeks of the file."""
-    weekday = _first_weekday(plan.spec.job, look)
-    if weekday is None:
+    first_day = _first_day_of_weeks(plan.spec.job, look)
+    if first_day is None:
         return
+    weekday = first_day.weekday()
     windows = plan.spec.terms.windowing.windows
     start = windows.local(windows.start)
     days_before = (start.weekday() - weekday) % 7
     if days_before:
-        earlier = start.date() - timedelta(days=days_before)
+        proposed = max(start.date() - timedelta(days=days_before), first_day)
         raise InvalidInputError(
             f"{param('start', str(start.date()))} is a {_WEEKDAYS[start.weekday()]}, and windows "
             f"of a week begin on the day of the week of start. The first rows are all of a "
             f"{_WEEKDAYS[weekday]}: give a {_WEEKDAYS[weekday]}, as in "
-            f"{param('start', str(earlier))}"
+            f"{param('start', str(proposed))}"
         )
 
 

@@ -178,8 +178,8 @@ class ReleaseClock:
         return InvalidInputError(
             f"The last window ended at {self.windows.format_moment(self.windows.end)}, so the "
             "clock does not tell up to which time the data are complete. State that time, at most "
-            f"{remedy}. Or give {param('until', 'latest-event')}, which publishes the window of "
-            "the newest row"
+            f"{remedy}. Or give {param('until', 'latest-event')}, which makes the time of the "
+            "newest row public"
         )
 
     def _time_of_newest_row(self) -> int:
