@@ -690,11 +690,12 @@ def test_init_keeps_stated_windows_of_monthly_rows(
     ],
 )
 def test_longer_period_of_users_brings_a_note_on_windows(
-    place: Workplace, options: tuple[str, ...], told: str
+    options: tuple[str, ...], told: str, init: Callable[..., Result], loans: Path
 ) -> None:
     days = "".join(f"2024-03-{day:02}T09:00,ann\n" for day in range(1, 20))
-    (place.folder / "e.csv").write_text(f"time,who\n{days}")
-    users = ("--user", "who", "--max-contributions", "3", "--force", *options)
-    done = place.plain("init", str(place.folder / "e.csv"), *users).fine()
+    (loans / "e.csv").write_text(f"time,who\n{days}")
+    users = ("--user", "who", "--max-contributions", "3", *options)
+    done = init("e.csv", *users)
+    assert done.code == 0
     assert told in done.err
     assert ("note: windows are days" in done.err) == bool(told)
