@@ -21,7 +21,7 @@ from counton.strategies.strategy import Reader, last_served_step
 
 #: Number of steps whose noise is computed together at first.
 _FIRST_STEPS_AHEAD = 2**6
-#: At least this part of all earlier steps is computed ahead, if a step uses draws of all of them.
+#: For this many earlier steps, at least one is computed ahead, if a step uses draws of all of them.
 _STEPS_PER_STEP_AHEAD = 8
 #: Largest number of numbers (steps times cells) computed ahead, if a step uses no earlier draws.
 _MOST_NUMBERS_AHEAD_IF_LOCAL = 2**16
