@@ -372,6 +372,18 @@ def test_rows_of_users_are_read_again_for_a_new_window(
         run(job, key=key, now=START + timedelta(days=2))
 
 
+def has_kept_sums(state: Path) -> bool:
+    return bool(rows_in(str(state), "SELECT part FROM counton_marks WHERE kind = 'sums'"))
+
+
+@pytest.mark.parametrize("user", ["null", "ann"])
+def test_state_keeps_no_name_of_a_user(user: str, tmp_path: Path, key: Key) -> None:
+    """A run notes users whose names look like missing ones."""
+    (tmp_path / "visits.csv").write_text(f"time,page,value\n2024-03-01T09:00,a,{user}\n")
+    outcome(counting(tmp_path, "s.db", **USERS), key, START + timedelta(days=2))
+    assert has_kept_sums(tmp_path / "s.db") == (user == "ann")
+
+
 def test_rows_of_users_are_read_again_after_an_erasure(
     tmp_path: Path, key: Key, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -379,7 +391,11 @@ def test_rows_of_users_are_read_again_after_an_erasure(
     job = counting(tmp_path, "s.db", **USERS)
     now = START + timedelta(days=2)
     outcome(job, key, now)
+    assert has_kept_sums(tmp_path / "s.db")
     erase_user(tmp_path / "s.db", "1", key=key, now=now)
+    assert not has_kept_sums(tmp_path / "s.db"), (
+        "numbers and times of the user's rows are forgotten"
+    )
     monkeypatch.setattr(row_reading, "aggregate_rows", refuse_to_read)
     with pytest.raises(AssertionError, match="rows are read"):
         run(job, key=key, now=now)

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from counton.base import arrays
 from counton.base.exact import name_alone
-from counton.state.authenticated_rows import AuthenticatedContents
+from counton.state.authenticated_rows import AuthenticatedContents, AuthenticatedRows
 from counton.state.database import reading
 from counton.state.sql import Connection
 
@@ -84,11 +84,21 @@ def write(
         digest=keyed_digest(sums.digest, subkey), others=digest_of_others(contents)
     )
     rows = contents.digests
-    if _PLACE in rows:
-        rows.delete(connection, _PLACE)
+    delete(connection, rows)
     kind, period, part = _PLACE
     row = {"kind": kind, "period": period, "part": part, "marks": _pack(sums)}
     rows.insert(connection, [row])
+
+
+def delete(connection: Connection, rows: AuthenticatedRows) -> None:
+    """Delete the kept sums, if there are any.
+
+    Args:
+        connection: an open transaction.
+        rows: the authenticated rows of the stream's digests.
+    """
+    if _PLACE in rows:
+        rows.delete(connection, _PLACE)
 
 
 def read(connection: Connection, contents: AuthenticatedContents) -> InputSums | None:

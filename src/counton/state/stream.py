@@ -750,7 +750,15 @@ class Stream(JournalReader, Closing):
             subkey = dedup.subkey(self._key, self.name)
             dedup.write(connection, contents.digests, commit_input.remembered, subkey)
             if commit_input.remembered.forgets:
+                self._delete_input_sums(connection, contents)
                 self._guard.check_writable_for(self._position())
+
+    @staticmethod
+    def _delete_input_sums(connection: Connection, contents: AuthenticatedContents) -> None:
+        """Delete the sums of the last files: numbers and times of rows of those to forget."""
+        from counton.state import input_sums  # only for rows of files
+
+        input_sums.delete(connection, contents.digests)
 
     def _lock_row(self, connection: Connection, columns: str = OPEN_COLUMNS) -> dict[str, object]:
         """Lock the stream's database row for this writer, and return some of its cells by column.

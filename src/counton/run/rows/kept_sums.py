@@ -49,6 +49,8 @@ from counton.windowing.windows import microseconds
 
 #: Largest number of sums that are kept: about 1 MB in the state.
 MOST_SUMS = 2**18
+#: Number of the form in which sums are kept; sums of another form are not found.
+_FORMAT = 2
 
 
 def may_keep(prepared: PreparedRun, source: Source) -> bool:
@@ -159,6 +161,8 @@ class ReadSums:
         chooses_rows = self.prepared.spec.terms.chooses_rows
         if sums.numbers.unlisted_names or (chooses_rows and if_repeated is None):
             return None
+        if sums.numbers.users_like_missing:  # the state holds no name of a user
+            return None
         if not chooses_rows and not _can_be_packed(sums.frame):
             return None
         if _writes_bad_rows(sums.numbers, self.prepared.options.policies):
@@ -192,6 +196,7 @@ def _digest(prepared: PreparedRun, source: Source) -> str:
     """Return a digest of the bytes of all files, and of how they are read."""
     options = prepared.options
     how = {
+        "format": _FORMAT,
         "versions": [version("counton"), version("polars")],
         "record": prepared.spec.public_facts()["record"],
         "unlisted groups": options.unlisted_groups,
@@ -215,6 +220,7 @@ def _files(source: Source) -> Sequence[EventFile]:
 def _pack(sums: WindowSums, digest: str, sizes: Sequence[int]) -> InputSums:
     times = sums.times
     rows = asdict(sums.numbers)
+    del rows["users_like_missing"]  # there are none: `ReadSums.to_keep`
     has_sums = sums.buffer is None
     columns = (sums.frame[name].to_numpy() for name in KeptColumns._fields if has_sums)
     return InputSums(
@@ -241,7 +247,6 @@ def _of_users(packed: InputSums, if_repeated: ChoiceCounts, released: int) -> In
 def _unpack(kept: InputSums) -> WindowSums:
     numbers = kept.numbers
     rows = {**numbers["rows"], "unlisted_names": ()}
-    rows["users_like_missing"] = tuple(map(tuple, rows["users_like_missing"]))
     choice = numbers.get("if_repeated")
     return WindowSums(
         KeptColumns(*(column.astype(np.int64) for column in kept.columns)),
