@@ -499,6 +499,55 @@ def test_counts_with_points_are_read_if_decimal_is_a_comma(
         assert result.confidential_counts().rows.quarantined == (number is None)
 
 
+@pytest.mark.parametrize(
+    ("texts", "is_asked"),
+    [
+        (["850", "1.204"], True),
+        (["850", "1.204", "12.5"], True),  # 12.5 is a mistake, and shows no decimal sign
+        (["12.000", "850.000"], True),
+        (["850", "1204"], False),
+        (["850.0", "1204.0"], False),
+        (["850", '"1,204"'], False),  # no decimal sign makes it a count
+    ],
+)
+def test_init_asks_for_decimal_sign_of_counts_with_points(
+    texts: list[str], is_asked: bool, init: Callable[..., Result], loans: Path
+) -> None:
+    rows = "".join(f"2024-03-{day:02},A,{text}\n" for day, text in enumerate(texts, start=1))
+    (loans / "meals.csv").write_text(f"day,canteen,meals\n{rows}")
+    done = init("meals.csv", "--count-column", "meals", "--privacy-unit", "meal")
+    assert done.code == 0, done.err
+    assert ('decimal = ""\n' in (loans / "nightly.toml").read_text()) is is_asked
+    words = "confidential: column 'meals' has numbers that can be read in two ways, as in "
+    assert (words in done.err) is is_asked
+
+
+def test_init_asks_for_no_decimal_sign_that_it_is_given(
+    init: Callable[..., Result], loans: Path
+) -> None:
+    (loans / "meals.csv").write_text("day,meals\n2024-03-01,1.204\n2024-03-02,850\n")
+    done = init("meals.csv", "--count-column", "meals", "--decimal", ",")
+    assert "decimal" not in done.out + done.err
+    assert 'decimal = ","\n' in (loans / "nightly.toml").read_text()
+
+
+def test_init_asks_for_no_decimal_sign_of_columns_of_users_and_groups(
+    init: Callable[..., Result], loans: Path
+) -> None:
+    (loans / "e.csv").write_text("day,card,place\n2024-03-01,1.204,1.001\n2024-03-02,850,7\n")
+    init("e.csv", "--user", "card", "--group-by", "place", "--groups", "1.001,7")
+    assert "decimal" not in (loans / "nightly.toml").read_text()
+
+
+def test_init_names_thousands_separators_of_counts_with_commas(
+    init: Callable[..., Result], loans: Path
+) -> None:
+    (loans / "meals.csv").write_text('day,meals\n2024-03-01,"1,204"\n2024-03-02,850\n')
+    done = init("meals.csv", "--count-column", "meals")
+    assert "confidential: column 'meals' has thousands separators, as in 1,204." in done.err
+    assert "Write numbers without thousands separators, as in 1204\n" in done.err
+
+
 def test_init_does_not_call_plain_numbers_or_addresses_thousands(
     init: Callable[..., Result], loans: Path
 ) -> None:

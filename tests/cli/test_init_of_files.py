@@ -183,6 +183,50 @@ EXPORTS = [
         [*LOCAL[:3], "decimal", *LOCAL[3:]],
         {},
     ),
+    *(
+        Export(
+            f"mixed-{name}.csv",
+            written(f"time{separator}town{separator}people", numbered(texts), separator=separator),
+            [*LOCAL[:3], "decimal", *LOCAL[3:]],
+            {},
+        )
+        for name, separator, texts in (
+            ("commas", ",", ["1.204", "850"] * 20),
+            ("semicolons", ";", ["1.204", "850"] * 20),
+            ("long", ",", ["1.204", "3.100"] * 20),
+            ("once", ",", ["850"] * 39 + ["1.204"]),
+        )
+    ),
+    *(
+        Export(
+            f"decimals-{number}.csv", written("time,meter,kwh", numbered(texts)), LOCAL,
+            {"decimal": None},
+        )
+        for number, texts in enumerate((
+            ["1.5", "2.25", "0.333", "1.204"] * 10,
+            ["1.204", "0.850"] * 20,
+            ["1204.500", "1.204"] * 20,
+            ["12.0", "850.0"] * 20,
+        ))
+    ),
+    Export(
+        "fuel.csv",  # the price shows that the litres have three decimals
+        written(
+            "time,price,litres",
+            [[*row[:1], "12.50", row[2]] for row in numbered(["1.204"] * 40)],
+        ),
+        LOCAL,
+        {"decimal": None},
+    ),
+    Export(
+        "towns.csv",  # the price does not show what 1.204 means in a column with 850
+        written(
+            "time,price,people",
+            [[*row[:1], "12.50", row[2]] for row in numbered(["1.204", "850"] * 20)],
+        ),
+        [*LOCAL[:3], "decimal", *LOCAL[3:]],
+        {},
+    ),
     Export(
         "english.csv",
         written("time,town,people", numbered(["1,204", "3,100"] * 20)),

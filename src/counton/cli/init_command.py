@@ -218,6 +218,11 @@ def _print_facts(
             "number cannot be read, except whole counts with points, as in 2.592, if decimal is "
             f'",". Write numbers without thousands separators, as in {plain}'
         )
+    for column, text in facts.doubtful_numbers:
+        console.write_line(
+            f"{CONFIDENTIAL}: column {column!r} has numbers that can be read in two ways, as in "
+            f"{text}. Write the decimal sign of the file into the line decimal"
+        )
     for column, text, number in facts.like_missing[:_SHOWN_COLUMNS]:
         console.write_line(
             f"{CONFIDENTIAL}: column {column!r} has the text {text!r} in {counted(number, 'row')}. "

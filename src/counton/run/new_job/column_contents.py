@@ -296,59 +296,158 @@ _THOUSANDS = r"^[+-]?[1-9][0-9]{0,2}(?:\.[0-9]{3})+$"
 _COMMA_THOUSANDS = r"^[+-]?[1-9][0-9]{0,2}(?:,[0-9]{3})+$"
 
 
-def decimal_sign(columns: Iterable[pl.Series], separator: str) -> str | None:
+#: Matches whole numbers that are written with decimals, which are 0.
+_COUNTS_WITH_SIGN = {",": r"^[0-9.]+,(?:0|00)$", ".": r"^[0-9,]+\.(?:0|00)$"}
+#: Least part of the numbers with a comma or a point that shows which of them is the decimal sign.
+#: Fewer such numbers may be mistakes.
+_LEAST_SHARE_OF_SIGNS = 0.02
+
+
+class _SignsOfColumn(NamedTuple):
+    """What the numbers of a column show about the decimal sign.
+
+    Attributes:
+        shown: signs that can only be decimal signs, as in 1,5 or 0.204.
+        doubtful: numbers that can be read in two ways, as 1.204; none if a sign is shown.
+        has_plain: whether the column has numbers without commas and points.
+    """
+
+    shown: frozenset[str]
+    doubtful: pl.Series
+    has_plain: bool
+
+    @classmethod
+    def of(cls, column: pl.Series, *, are_counts: bool) -> _SignsOfColumn:
+        """Return what the numbers of a column of texts show.
+
+        Args:
+            column: the first values of the column.
+            are_counts: whether its numbers are counts. These are whole, so that 1,204 is no
+                decimal, and 12.5 is a mistake that shows nothing.
+        """
+        values = column.drop_nulls().str.strip_chars()
+        if are_counts:
+            doubtful = values.filter(values.str.contains(_THOUSANDS))
+            patterns = _COUNTS_WITH_SIGN
+        else:
+            is_doubtful = values.str.contains(f"{_THOUSANDS}|{_COMMA_THOUSANDS}")
+            doubtful = values.filter(is_doubtful)
+            values = values.filter(~is_doubtful)
+            patterns = {",": _WITH_COMMA, ".": _WITH_POINT}
+        numbers = {sign: int(values.str.contains(form).sum()) for sign, form in patterns.items()}
+        has_plain = bool(values.str.contains(_WHOLE).any())
+        is_shown = sum(numbers.values()) > _LEAST_SHARE_OF_SIGNS * doubtful.len()
+        if is_shown:
+            shown = frozenset(sign for sign, number in numbers.items() if number)
+            return cls(shown, doubtful.clear(), has_plain)
+        return cls(frozenset(), doubtful, has_plain)
+
+    @property
+    def doubtful_signs(self) -> set[str]:
+        """The signs in numbers that can be read in two ways."""
+        return {sign for sign in ",." if self.doubtful.str.contains(sign, literal=True).any()}
+
+
+def decimal_sign(
+    columns: Iterable[pl.Series], separator: str, *, are_counts: bool = False
+) -> str | None:
     """Return the decimal sign of the numbers in CSV.
 
+    A number such as 1.204 can be read in two ways. Numbers such as 1.5 or 0.204 show how it is
+    meant. Those of another column show nothing if its own column has plain numbers, such as 850:
+    a program that writes 1.204 with three decimals also writes 850.000.
+
     Args:
-        columns: the first values of the columns, without those of times.
+        columns: the first values of the columns that may be read as numbers.
         separator: the separator of fields. A comma shows that a comma groups thousands.
+        are_counts: whether the numbers are counts.
 
     Returns:
-        ``","`` or ``"."``; None if the numbers can be read in both ways, as 1.234.
+        ``","`` or ``"."``; None if the numbers can be read in both ways, as 1.204.
 
-    >>> decimal_sign([pl.Series(["1,5", "0,25"])], ";"), decimal_sign([pl.Series(["1.204"])], ";")
+    >>> decimal_sign([pl.Series(["1,5", "0,25"])], ";"), decimal_sign([pl.Series(["1.204"])], ",")
     (',', None)
+    >>> paid = pl.Series(["12.50", "7.00"])
+    >>> [decimal_sign([paid, pl.Series(texts)], ",") for texts in (["1.204"], ["1.204", "850"])]
+    ['.', None]
     """
-    is_doubtful = False
-    signs: set[str] = set()
+    shown_signs: set[str] = set()
+    doubtful_signs: set[str] = set()
+    signs_of_thousands: set[str] = set()
     for column in columns:
-        if column.dtype != pl.String:
+        if not (are_counts or _are_mostly_numbers(column)):
             continue
-        values = _some_of(column).str.strip_chars()
-        comma = values.str.contains(_WITH_COMMA) | values.str.contains(_COMMA_THOUSANDS)
-        point = values.str.contains(_WITH_POINT) | values.str.contains(_THOUSANDS)
-        numbers = comma | point | values.str.contains(_WHOLE)
-        if _fraction(numbers) < _LEAST_SHARE_OF_VALUES:
-            continue
-        doubtful = values.str.contains(_THOUSANDS) | values.str.contains(_COMMA_THOUSANDS)
-        here = {
-            sign for sign, written in ((",", comma), (".", point)) if (written & ~doubtful).any()
-        }
-        signs |= here
-        is_doubtful |= bool(doubtful.any()) and not here
-    if len(signs) == 1:
-        return signs.pop()
-    if signs or (is_doubtful and separator != ","):
-        return None
-    return "."
+        signs = _SignsOfColumn.of(column, are_counts=are_counts)
+        shown_signs |= signs.shown
+        doubtful_signs |= signs.doubtful_signs
+        if signs.has_plain:
+            signs_of_thousands |= signs.doubtful_signs
+    if separator == ",":
+        doubtful_signs.discard(",")
+        signs_of_thousands.discard(",")
+    if len(shown_signs) == 1 and not shown_signs & signs_of_thousands:
+        return shown_signs.pop()
+    return None if shown_signs or doubtful_signs else "."
 
 
-def find_thousands(columns: Iterable[pl.Series]) -> tuple[tuple[str, str], ...]:
+def find_doubtful_numbers(
+    columns: Iterable[pl.Series], *, are_counts: bool = False
+) -> tuple[tuple[str, str], ...]:
+    """Return the columns of numbers that can be read in two ways, and such a number.
+
+    Args:
+        columns: the first values of the columns that may be read as numbers.
+        are_counts: whether the numbers are counts.
+
+    >>> find_doubtful_numbers([pl.Series("meals", ["850", "1.204"]), pl.Series("kg", ["1.5"])])
+    (('meals', '1.204'),)
+    """
+    doubtful_numbers: list[tuple[str, str]] = []
+    for column in columns:
+        if are_counts or _are_mostly_numbers(column):
+            doubtful = _SignsOfColumn.of(column, are_counts=are_counts).doubtful
+            doubtful_numbers += [(column.name, text) for text in doubtful.head(1).to_list()]
+    return tuple(doubtful_numbers)
+
+
+def _are_mostly_numbers(column: pl.Series) -> bool:
+    """Return whether a column of texts has numbers, apart from a few mistakes."""
+    values = _some_of(column).str.strip_chars()
+    numbers = rf"{_WHOLE}|{_WITH_COMMA}|{_WITH_POINT}|{_THOUSANDS}|{_COMMA_THOUSANDS}"
+    return _fraction(values.str.contains(numbers)) >= _LEAST_SHARE_OF_VALUES
+
+
+def find_thousands(
+    columns: Iterable[pl.Series], count_column: str | None = None
+) -> tuple[tuple[str, str], ...]:
     """Return the columns of numbers with separators of thousands, and such a number.
+
+    Args:
+        columns: the first values of the columns.
+        count_column: the column of counts. These are whole, so that a comma groups thousands.
 
     >>> find_thousands([pl.Series("income", ["3.424,66", "810,5"]), pl.Series("ip", ["10.0.0.17"])])
     (('income', '3.424,66'),)
+    >>> find_thousands([pl.Series("meals", ["1,204", "850"])], "meals")
+    (('meals', '1,204'),)
     """
     columns_of_numbers: list[tuple[str, str]] = []
     for column in columns:
         if column.dtype != pl.String:
             continue
+        are_counts = column.name == count_column
         values = _some_of(column).str.strip_chars()
         plain = f"{_WHOLE}|{_WITH_COMMA}|{_WITH_POINT}"
-        texts = values.filter(~values.str.contains(plain) | values.str.contains(r"[.,].*[.,]"))
+        is_grouped = ~values.str.contains(plain) | values.str.contains(r"[.,].*[.,]")
+        if are_counts:
+            is_grouped |= values.str.contains(_COMMA_THOUSANDS)
+        texts = values.filter(is_grouped)
         numbers = [NumberText.parse(text) for text in texts.to_list()]
         n_others = sum(number is None for number in numbers)
-        certain = [number is not None and number.is_certain for number in numbers]
+        certain = [
+            number is not None and (number.is_certain or (are_counts and number.separator == ","))
+            for number in numbers
+        ]
         if any(certain) and n_others <= (1 - _LEAST_SHARE_OF_VALUES) * values.len():
             columns_of_numbers.append((column.name, texts[certain.index(True)]))
     return tuple(columns_of_numbers)

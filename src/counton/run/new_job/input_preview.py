@@ -26,6 +26,7 @@ from counton.run.new_job.column_contents import (
     TimeColumn,
     columns_of_counts,
     decimal_sign,
+    find_doubtful_numbers,
     find_fractions,
     find_like_missing,
     find_months,
@@ -70,6 +71,8 @@ class FirstFacts(NamedTuple):
             value, and numbers of rows.
         not_utf8: files with bytes that are not UTF-8, and numbers of rows that have them.
         thousands: columns of numbers with separators of thousands, and such a number.
+        doubtful_numbers: columns of numbers that can be read in two ways, and such a number, if the
+            decimal sign is not known.
         perhaps_every: length of windows that the days of two weeks or months may mean; else None.
     """
 
@@ -80,6 +83,7 @@ class FirstFacts(NamedTuple):
     like_missing: tuple[tuple[str, str, int], ...] = ()
     not_utf8: tuple[tuple[str, int], ...] = ()
     thousands: tuple[tuple[str, str], ...] = ()
+    doubtful_numbers: tuple[tuple[str, str], ...] = ()
     perhaps_every: str | None = None
 
 
@@ -115,13 +119,20 @@ class FirstLook:
         """Return exact facts about the first rows, under the options of a job."""
         sample = reveal(self._sample)
         some = sample.head(_INSPECTED_ROWS)
+        count_column = _count_column(sample, job)
+        doubtful_numbers: tuple[tuple[str, str], ...] = ()
+        if self.decimal is None:
+            doubtful_numbers = find_doubtful_numbers(
+                _number_columns(sample, job, self.times), are_counts=count_column is not None
+            )
         facts = FirstFacts(
             None,
             None,
             totals=find_totals(some.iter_columns()),
             like_missing=find_like_missing(sample[name] for name in _user_columns(sample, job)),
             not_utf8=reveal(self._not_utf8),
-            thousands=find_thousands(some.iter_columns()),
+            thousands=find_thousands(some.iter_columns(), count_column),
+            doubtful_numbers=doubtful_numbers,
         )
         time = "" if job.time is None else str(job.time)
         formats = {column.name: column.time_format for column in self.times if not column.formats}
@@ -192,9 +203,9 @@ def look_at(job: Job) -> FirstLook:
     separator = str(job.separator or ",")
     decimal: str | None = job.decimal or "."
     if beginning.has_csv and not job.has_stated("decimal"):
-        time_names = {column.name for column in times}
-        others = [sample[name] for name in sample.columns if name not in time_names]
-        decimal = decimal_sign(others, separator)
+        numbers = _number_columns(sample, job, times)
+        are_counts = _count_column(sample, job) is not None
+        decimal = decimal_sign(numbers, separator, are_counts=are_counts)
     return FirstLook(
         columns=tuple(names),
         times=times,
@@ -306,6 +317,29 @@ def _read_beginning(source: Source, most_unreadable: int) -> _Beginning:
     # One chunk is needed: polars nests a call of Python for each, up to a recursion error.
     sample = pl.concat(frames, how="diagonal_relaxed").rechunk()
     return _Beginning(sample, is_whole, has_csv, tuple(not_utf8))
+
+
+def _count_column(sample: pl.DataFrame, job: Job) -> str | None:
+    """Return the column of texts that has counts, if the job names one; else None."""
+    name = job.value_of("count_column")
+    return str(name) if sample.schema.get(str(name)) == pl.String else None
+
+
+def _number_columns(sample: pl.DataFrame, job: Job, times: Sequence[TimeColumn]) -> list[pl.Series]:
+    """Return the columns of texts that may be read as numbers: the counts alone, if there are any.
+
+    Args:
+        sample: the first rows.
+        job: the job; columns that it uses for something else are left out.
+        times: the columns of times.
+    """
+    count_column = _count_column(sample, job)
+    if count_column is not None:
+        return [sample[count_column]]
+    used = {str(job.value_of("user")), str(job.row_id), *(job.value_of("group_by") or ())}
+    used |= {column.name for column in times}
+    texts = sample.select(pl.col(pl.String))
+    return [texts[name] for name in texts.columns if name not in used]
 
 
 def _user_columns(sample: pl.DataFrame, job: Job) -> list[str]:

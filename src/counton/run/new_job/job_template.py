@@ -320,10 +320,7 @@ def unsaid(values: JobValues, look: FirstLook) -> dict[str, str]:
     whole = complete_job(values, look)
     remarks = _unsaid_times(job, whole, look)
     if look.decimal is None:
-        remarks["decimal"] = (
-            'decimal sign of the numbers: "," or "."; the file has numbers that can be read in '
-            "both ways, such as 1.234"
-        )
+        remarks["decimal"] = _remark_on_decimal(job)
     columns = ", ".join(name for name in look.columns if name not in ("", whole.time))
     has_by = job.group_by is not None
     has_domain = job.groups is not None
@@ -340,6 +337,20 @@ def unsaid(values: JobValues, look: FirstLook) -> dict[str, str]:
     no_users = ("", whole.time, *counts, *look.fractions)
     user_columns = ", ".join(name for name in look.columns if name not in no_users)
     return remarks | _unsaid_unit(job, user_columns)
+
+
+def _remark_on_decimal(job: CountJob) -> str:
+    """Return a remark on the decimal sign, if the first rows do not show it."""
+    if job.count_column is not None:
+        return (
+            'decimal sign of the counts: "," if 1.204 means 1204; if it does not, correct the '
+            "file, because counts are whole numbers"
+        )
+    return (
+        'decimal sign of the numbers, some of which can be read in two ways: "," if 1.204 means '
+        '1204, and 1,204 means 1.204; "." if 1.204 is less than 2. Only whole counts may have '
+        'separators of thousands: points, with ","'
+    )
 
 
 def _unsaid_times(job: CountJob, whole: CountJob, look: FirstLook) -> dict[str, str]:
