@@ -147,7 +147,7 @@ def test_bad_options_are_refused(desk: Desk, words: list[str], message: str) -> 
     [
         ("state,county,people\nTX,Kings,1\n", "that are not listed: ('TX', 'Kings')"),
         ("state,county,people\nNY,Kings,1.5\n", "row 1 of"),
-        ("state,county,people\nNY,Kings,-1\n", "not written in digits alone"),
+        ("state,county,people\nNY,Kings,-1\n", "has a count that is negative"),
         ("state,county,people\nNY,Kings,\n", "no value in column 'people'"),
     ],
 )

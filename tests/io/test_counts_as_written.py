@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import json
+import re
 import sqlite3
 from contextlib import closing
 from decimal import Decimal
@@ -134,7 +136,12 @@ def test_json_number_is_a_count_if_it_is_whole(tmp_path: Path) -> None:
 
 def test_number_in_sqlite_is_a_count_if_it_is_whole(tmp_path: Path) -> None:
     path = tmp_path / "e.sqlite"
-    for cell, wanted in ((12, 12), (12.0, 12), ("12.0", 12), ("1.000", None), (2**53 + 1, None)):
+    digits = "is not written in digits alone"
+    cells: list[tuple[Any, int | None, str]] = [
+        (12, 12, ""), (12.0, 12, ""), ("12.0", 12, ""), ("1.000", None, digits),
+        (2**53 + 1, None, "is above 2"), (12.5, None, "is not a whole number"),
+    ]  # fmt: skip
+    for cell, wanted, words in cells:
         path.unlink(missing_ok=True)
         with closing(sqlite3.connect(path)) as database:
             database.execute("create table visits (time, n)")
@@ -144,9 +151,7 @@ def test_number_in_sqlite_is_a_count_if_it_is_whole(tmp_path: Path) -> None:
         if wanted is not None:
             assert counted(f"sqlite:///{path}", tmp_path, **options) == wanted
             continue
-        with pytest.raises(
-            InvalidInputError, match="has a count that is not written in digits alone"
-        ):
+        with pytest.raises(InvalidInputError, match=f"has a count that {words}"):
             counted(f"sqlite:///{path}", tmp_path, **options)
 
 
@@ -156,9 +161,7 @@ def test_numeric_of_postgresql_is_a_count_if_it_is_whole(postgres: str, tmp_path
         if wanted is not None:
             assert counted(postgres, tmp_path, query=query) == wanted
             continue
-        with pytest.raises(
-            InvalidInputError, match="has a count that is not written in digits alone"
-        ):
+        with pytest.raises(InvalidInputError, match="has a count that is not a whole number"):
             counted(postgres, tmp_path, query=query)
 
 
@@ -169,6 +172,52 @@ def test_refused_count_with_points_names_the_decimal_comma(tmp_path: Path) -> No
         InvalidInputError, match=r"'1\.000'\); write it without the point; if points gro"
     ):
         counted(file, tmp_path, separator=";")
+
+
+#: What the file of bad rows says of a text, by the text and the decimal sign.
+PROBLEMS = {
+    ("1.204", "."): "a count that has a point before three digits; if such points group thousands, "
+    'set decimal = "," in the job file',
+    ("1.204,0", "."): "a count that has a point before three digits; if such points group "
+    'thousands, set decimal = "," in the job file',
+    ("1,204", "."): "a count that has thousands separators; write counts without thousands "
+    "separators, as in 1204",
+    ("1'204", ","): "a count that has thousands separators; write counts without thousands "
+    "separators, as in 1204",
+    ("-259", "."): "a count that is negative",
+    ("-1.204", ","): "a count that is negative",
+    ("12.5", "."): "a count that is not a whole number",
+    ("12.5", ","): "a count that is not a whole number",
+    ("12,5", ","): "a count that is not a whole number",
+    ("1.204,50", ","): "a count that is not a whole number",
+    ("9007199254740993", "."): "a count that is above 2^50 (in tables 2^32)",
+    ("1e3", "."): "a count that is not written in digits alone",
+    ("many", "."): "a value that is not a finite number",
+}
+
+
+@pytest.mark.parametrize(("text", "sign"), PROBLEMS)
+def test_problem_of_count_is_in_file_of_bad_rows_and_in_message(
+    text: str, sign: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "e.csv"
+    aside = tmp_path / "q.csv"
+    file.write_text(f"time;n\n2024-03-01;{text}\n2024-03-01;4\n")
+    options = {"separator": ";", "decimal": sign}
+    counted(file, tmp_path, bad_rows=f"quarantine:{aside}", **options)
+    with aside.open(newline="") as stream:
+        assert [row["problem"] for row in csv.DictReader(stream)] == [PROBLEMS[text, sign]]
+    words = PROBLEMS[text, sign].partition(";")[0]
+    with pytest.raises(InvalidInputError, match=rf"row 1 of .* has {re.escape(words)} in column"):
+        counted(file, tmp_path, **options)
+
+
+def test_message_about_several_bad_counts_gives_each_no_other_problem(tmp_path: Path) -> None:
+    file = tmp_path / "e.csv"
+    file.write_text("time,n\n2024-03-01,-259\n2024-03-01,1.204\n")
+    words = r"negative in column 'n' \('-259'\) \(one of 2 rows whose count cannot be read\)"
+    with pytest.raises(InvalidInputError, match=words):
+        counted(file, tmp_path)
 
 
 @pytest.mark.parametrize("text", ["9007199254740993", "1.000", "many", "1e400"])

@@ -281,7 +281,7 @@ CASES: dict[str, Callable[[], tuple[int, str]]] = {
     ),
     "has no time in column": lambda: count(events=write("gap.csv", "time,page", ",home")),
     "has a value that is not a finite number": text_in_values,
-    "a count that is not written in digits alone": lambda: count(
+    "has a count that": lambda: count(
         events=write("counts.csv", "time,n", "2024-03-01,-1"), count_column="n"
     ),
     "cannot be answered": lambda: query("SELECT missing FROM visits"),

@@ -13,6 +13,7 @@ from counton.base.exact import short_repr, with_capital
 from counton.base.look_alikes import look_alike, shown_beside
 from counton.base.private import reveal
 from counton.io.error_policy import Problem, set_aside
+from counton.io.files import EventFile
 from counton.io.problem_codes import code_as_window, has_one_of, has_problem, problem_of
 from counton.io.remote_rows import RemoteRows
 from counton.io.row_assignment import (
@@ -25,6 +26,7 @@ from counton.io.row_assignment import (
 )
 from counton.io.sources import EventFrame, InputPart, Source, UnreadableRowError
 from counton.io.timestamps import EPOCH_FORMATS, as_text, format_like
+from counton.io.unreadable_counts import UnreadableCount
 from counton.io.written_numbers import NumberText, has_thousands
 from counton.windowing.groups import GroupNames
 from counton.windowing.lazy_polars import polars as pl
@@ -55,8 +57,6 @@ _DECIMAL_COMMA = re.compile(r"\s*[+-]?\d+,\d+\s*")
 #: Matches a number with a decimal point.
 _DECIMAL_POINT = re.compile(r"\s*[+-]?\d*\.\d+\s*")
 
-#: Matches a number whose points may group thousands.
-_GROUPED_DIGITS = re.compile(r"\d{1,3}(\.\d{3})+")
 #: Matches a month or a quarter of a year, in which every moment is meant.
 _PERIOD = re.compile(r"\s*(\d{4})(?:[-/. ]?(0[1-9]|1[0-2])|[-/. ][1-9]|[- ]?[qQ][1-4])\s*")
 #: Matches the end of a day, as a time of the day before.
@@ -195,6 +195,38 @@ def _words_of(problem: Problem, texts: Iterable[object], input_part: InputPart) 
     return problem.words
 
 
+def _why_no_count(
+    problem: Problem, texts: Mapping[str, object], input_part: InputPart, mapping: RowMapping
+) -> UnreadableCount | None:
+    """Return why a row has no count; None if it has another problem, or none that a form shows.
+
+    Args:
+        problem: the problem of the row.
+        texts: its values by column.
+        input_part: the part of the source that has the row.
+        mapping: the options by which it is read.
+    """
+    if problem not in (Problem.NOT_FINITE, Problem.NO_COUNT):
+        return None
+    columns = zip(mapping.columns.parts, parts_of_columns(mapping), strict=True)
+    text = next((texts.get(name) for name, part in columns if part.kind == "count"), None)
+    if text is None:
+        return None
+    is_csv = isinstance(input_part, EventFile) and input_part.kind == "csv"
+    return UnreadableCount.of(str(text), decimal_sign=input_part.decimal_sign, is_csv=is_csv)
+
+
+def _words_for_file(
+    problem: Problem, texts: Mapping[str, object], input_part: InputPart, mapping: RowMapping
+) -> str:
+    """Return a row's problem in words, for the file of bad rows; arguments as `_why_no_count`."""
+    count = _why_no_count(problem, texts, input_part, mapping)
+    if count is not None:
+        return "; ".join(filter(None, (count.words, count.file_remedy)))
+    numbers = [texts[name] for name in mapping.columns.parts]
+    return _words_of(problem, numbers, input_part)
+
+
 def _texts_of_rows(
     source: Source, input_part: InputPart, mapping: RowMapping, rows: pl.DataFrame
 ) -> Iterator[tuple[object, ...]]:
@@ -207,7 +239,6 @@ def _texts_of_rows(
         rows: numbers and problems of the rows, as `_bad` returns them, sorted.
     """
     columns = mapping.columns.names
-    value_columns = mapping.columns.parts
     number = row_number_name(columns)
     texts = texts_of(input_part, columns).with_row_index(number, offset=1)
     cells = collect(source, texts.filter(pl.col(number).is_in(rows["row"].to_list())))
@@ -218,8 +249,8 @@ def _texts_of_rows(
             values = [line, *[None] * (len(values) - 1)]
         problem = problem_of(window)
         texts_of_row = dict(zip(columns, values, strict=True))
-        numbers = [texts_of_row[name] for name in value_columns]
-        yield (input_part.name, place, _words_of(problem, numbers, input_part), *values)
+        words = _words_for_file(problem, texts_of_row, input_part, mapping)
+        yield (input_part.name, place, words, *values)
 
 
 def texts_of(input_part: InputPart, columns: Sequence[str]) -> pl.LazyFrame:
@@ -321,14 +352,19 @@ def _reason(
     assert name is not None
     text = texts_of(input_part, (name,)).slice(row - 1, 1).collect()[name].to_list()[0]
     shown_text = "" if text is None else f" ({short_repr(text)})"
-    counts = [f"one of {number:,} such rows"] if number > 1 else []
+    count = _why_no_count(problem, {name: text}, input_part, mapping)
+    if count is None:
+        words = _words_of(problem, (text,), input_part)
+        remedy = _remedy_for(problem, str(text), mapping, input_part.decimal_sign)
+    else:
+        words = count.words
+        remedy = count.remedy
+    such_rows = "such rows" if count is None else "rows whose count cannot be read"
+    counts = [f"one of {number:,} {such_rows}"] if number > 1 else []
     counts += [f"{others:,} more {'has' if others == 1 else 'have'} another problem"] * bool(others)
     other_counts = f" ({'; '.join(counts)})" if counts else ""
-    words = _words_of(problem, (text,), input_part)
-    return (
-        f"{input_part.place_of(row)} has {words} in column {name!r}{shown_text}{other_counts}; "
-        f"{_remedy_for(problem, str(text), mapping, input_part.decimal_sign)}"
-    )
+    place = input_part.place_of(row)
+    return f"{place} has {words} in column {name!r}{shown_text}{other_counts}; {remedy}"
 
 
 def _reason_of_line(input_part: InputPart, mapping: RowMapping) -> str | None:
@@ -403,11 +439,6 @@ def _remedy_for(problem: Problem, text: str, mapping: RowMapping, decimal_sign: 
         return _remedy_of_time(text) or remedy
     if problem == Problem.NOT_FINITE:
         return _remedy_of_number(text, decimal_sign) or remedy
-    if problem == Problem.NO_COUNT and _GROUPED_DIGITS.fullmatch(text):
-        return (
-            "write it without the point; if points group thousands in this file, give "
-            f"{param('decimal', ',')}"
-        )
     return remedy
 
 

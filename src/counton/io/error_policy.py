@@ -58,9 +58,7 @@ _WORDS = {
     Problem.NOT_FINITE: "a value that is not a finite number",
     Problem.NO_USER: "no user",
     Problem.NO_ID: "no id",
-    Problem.NO_COUNT: (
-        "a count that is not written in digits alone, or is above 2^50 (in tables 2^32)"
-    ),
+    Problem.NO_COUNT: "a count that is not written in digits alone",
     Problem.UNREADABLE_ROW: "a line that cannot be read",
 }
 
