@@ -111,6 +111,17 @@ def example_lookback(every: str) -> str:
     return "7d" if window.days <= 1 else str(window.times(3))
 
 
+def example_release_delay(every: str) -> str:
+    """Return an example of how long a window waits for its rows.
+
+    >>> [example_release_delay(every) for every in ("1m", "1h", "1d", "1w", "1mo")]
+    ['1m', '15m', '2h', '1d', '3d']
+    """
+    days = Length.of(every).days
+    delays = {28: "3d", 7: "1d", 1: "2h", 1 / 24: "15m"}
+    return next((delay for least, delay in delays.items() if days >= least), "1m")
+
+
 def days_in(length: str) -> float:
     """Return the approximate number of days in a length such as "2w"; a month counts as 31."""
     return Length.of(length).days

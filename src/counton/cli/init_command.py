@@ -371,7 +371,7 @@ def _print_report(
     """
     from counton.cli.job_plan import write_margins, write_plan
     from counton.cli.print_forms import Console
-    from counton.job.saved_job import date_of_one_run, remedy_of_no_delay
+    from counton.job.saved_job import changes_for_newer_rows, date_of_one_run
 
     console = Console()
     console.write_line(f"{file} is written.", bold=True)
@@ -403,7 +403,7 @@ def _print_report(
     elif date_of_one_run(job) is not None:
         console.write_line(
             f'until = "{job.until}" is for a complete file: remove it from {file} once newer rows '
-            f"come{remedy_of_no_delay(job)}."
+            f"come{changes_for_newer_rows(job)}."
         )
     command = shlex.join(["counton", "run", file])
     when = "Then" if empty else "Next"

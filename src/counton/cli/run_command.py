@@ -331,7 +331,7 @@ def _publish(job: Job, to: str, *, is_silent: bool) -> None:
 def _tell_date_in_file(job: Job, report: dict[str, object], *, is_silent: bool) -> None:
     """Say that a date in a job file ends the stream, if it does."""
     from counton.cli.print_forms import Console
-    from counton.job.saved_job import date_of_one_run, remedy_of_no_delay
+    from counton.job.saved_job import changes_for_newer_rows, date_of_one_run
 
     date = date_of_one_run(job)
     if date is None:
@@ -340,7 +340,7 @@ def _tell_date_in_file(job: Job, report: dict[str, object], *, is_silent: bool) 
     if not is_silent:
         Console().write_line(
             f"the job file says until = {date}, so runs without --until release no later window: "
-            f"take that line out once newer rows come{remedy_of_no_delay(job)}"
+            f"take that line out once newer rows come{changes_for_newer_rows(job)}"
         )
 
 

@@ -32,6 +32,7 @@ from counton.run.spec.terms import (
     FileRecognition,
     IdRecognition,
     RankingOfGroups,
+    Snapshot,
     SnapshotRecognition,
     UserOfCounts,
 )
@@ -92,19 +93,40 @@ def next_window_line(result: RunResult) -> str | None:
         when = f"with until = {due} ({windows.timezone}) or later"
     delay = result.job.release_delay
     after_end = f", {delay} after its end" if result.options.release_delay else ""
-    once = ", once it has rows" if _needs_rows(result) else ""
-    return f"window {number:,} can be released {when}{after_end}{once}"
+    return f"window {number:,} can be released {when}{after_end}{_needed_row(result, number)}"
 
 
-def _needs_rows(result: RunResult) -> bool:
-    """Return whether the next window is refused as long as it, and all later ones, have no row.
+def _needed_row(result: RunResult, number: int) -> str:
+    """Return which row the release of the next window needs, as words after a comma; "" if none.
 
-    It follows from the options alone, since readers may see it.
+    `counton.run.windows.due_windows` refuses windows after the newest row, and
+    `counton.run.counting.missing_rows.refuse_holes` those before it. The words follow from the
+    options alone, since readers may see them.
+
+    Args:
+        result: the run.
+        number: the number of the next window.
     """
     options = result.options
-    allows_empty_windows = options.allow_empty_windows or options.max_empty_windows > 0
-    has_stated_end = options.until != "latest-event"
-    return has_stated_end and options.input.repeats_rows and not allows_empty_windows
+    needs_any_row = isinstance(options.input, Snapshot)
+    any_row = ", once there is a row" if needs_any_row else ""
+    n_may_be_empty = options.max_empty_windows
+    first_needed = number - n_may_be_empty
+    if options.allow_empty_windows or options.until == "latest-event":
+        return ""
+    if options.input.lookback is not None:
+        if not n_may_be_empty:
+            return ", once it has a row"
+        if first_needed < 1:
+            return any_row
+        if n_may_be_empty == 1:
+            return ", once it or the window before it has a row"
+        return f", once it or one of the {n_may_be_empty:,} windows before it has a row"
+    if not options.input.repeats_rows or first_needed <= 1:
+        return any_row
+    windows = result.spec.terms.windowing.windows
+    begin = int(windows.starts(range(first_needed, first_needed + 1))[0])
+    return f", once there is a row of {windows.option_text(begin)} or later"
 
 
 def time_remarks(result: RunResult) -> Iterator[str]:

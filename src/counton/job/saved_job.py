@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from counton.base.errors import InvalidInputError, param, without_secrets
+from counton.base.lengths import PERIODS, example_release_delay
 from counton.base.outside_input import read_plain
 from counton.job import values as v
 from counton.job.common_options import Job
@@ -106,19 +107,36 @@ def date_of_one_run(job: Job) -> str | None:
     return None if job.until in (None, v.NOW, v.LATEST_ROW) else str(job.until)
 
 
-def remedy_of_no_delay(job: Job) -> str:
-    """Return what else to change in a job of a complete file once newer rows come, if it releases
-    a window at its end.
+def changes_for_newer_rows(job: Job) -> str:
+    """Return what else to change in a job of a complete file once newer rows come: such a job may
+    release a window at its end, and may stop at one window without a row.
 
     >>> from counton.job.statistics.count import CountJob
-    >>> remedy_of_no_delay(CountJob(events="visits.csv", release_delay="0s"))
-    ', and set release-delay to the time in which all rows arrive, such as "2h"'
-    >>> remedy_of_no_delay(CountJob(events="visits.csv", release_delay="2h"))
+    >>> job = CountJob(events="visits.csv", every="1d", release_delay="0s", max_empty_windows=0)
+    >>> print(changes_for_newer_rows(job))
+    , set release-delay to the time in which all rows arrive, such as "2h", and set
+    max-empty-windows to the number of days in a row that may have no row
+    >>> print(changes_for_newer_rows(job.with_options(every="1mo", max_empty_windows=1)))
+    , and set release-delay to the time in which all rows arrive, such as "3d"
+    >>> changes_for_newer_rows(CountJob(events="visits.csv", every="1d", release_delay="2h"))
     ''
     """
-    if job.release_delay is None or str(job.release_delay) != "0s":
+    every = str(job.every or "1d")
+    changes = []
+    if job.release_delay is not None and str(job.release_delay) == "0s":
+        delay = example_release_delay(every)
+        changes.append(f'set release-delay to the time in which all rows arrive, such as "{delay}"')
+    n_may_be_empty = job.max_empty_windows
+    stops_at_one = n_may_be_empty == 0 or (n_may_be_empty is None and job.lookback is not None)
+    if stops_at_one and not job.append and not job.allow_empty_windows:
+        nouns = f"{PERIODS.get(every, 'window')}s"
+        changes.append(
+            f"set max-empty-windows to the number of {nouns} in a row that may have no row"
+        )
+    if not changes:
         return ""
-    return ', and set release-delay to the time in which all rows arrive, such as "2h"'
+    *first_changes, last_change = changes
+    return ", ".join(["", *first_changes, f"and {last_change}"])
 
 
 def job_entries(job: Job, folder: Path) -> dict[str, object]:
