@@ -241,19 +241,36 @@ def test_share_in_time_excludes_rows_too_old_to_count(place: Workplace, job_file
     assert "time. 3 rows too old to count are not among these." in said
 
 
-def test_missing_rows_are_those_of_the_remembered_days(place: Workplace) -> None:
-    """Digests of older rows are deleted, so nobody can tell how many of them are missing."""
+@pytest.mark.parametrize(
+    ("timezone", "start", "until", "n_remembered"),
+    [("UTC", "2024-01-01", "2024-02-25", 34), ("Europe/Berlin", "2024-02-01", "2024-04-02", 35)],
+)
+def test_missing_rows_are_those_that_the_state_remembers(
+    place: Workplace, timezone: str, start: str, until: str, n_remembered: int
+) -> None:
+    """Digests of older rows are deleted, so nobody can tell how many of them are missing.
+
+    Where clocks change, the remembered hours are of one more day. So no number of days is named.
+    """
     job_file = place.folder / "nightly.toml"
-    job_file.write_text(JOB.replace("start = 2024-03-01", "start = 2024-01-01"))
+    text = JOB.replace("start = 2024-03-01", f"start = {start}")
+    job_file.write_text(f'{text}timezone = "{timezone}"\n')
     events = place.folder / "e.csv"
+    n_days = (dt.date.fromisoformat(until) - dt.date.fromisoformat(start)).days
+    all_days = [
+        dt.date.fromisoformat(start) + dt.timedelta(days=number) for number in range(n_days)
+    ]
 
-    def told(rows: list[str]) -> str:
-        events.write_text("\n".join(["time,who", *rows]) + "\n")
-        return place.plain("run", str(job_file), "--until", "2024-02-25").fine().err
+    def told(days: list[dt.date]) -> str:
+        events.write_text("\n".join(["time,who", *(f"{day}T09:00,ann" for day in days)]) + "\n")
+        return place.plain("run", str(job_file), "--until", until).fine().err
 
-    told(days_of_ann(55))
-    missing = told(days_of_ann(55)[-1:])
-    line = "rows of the last 35 days that were counted before and are missing now, still counted"
-    assert f"confidential: job visits: {line}: 34\n" in missing
+    told(all_days)
+    missing = told(all_days[-1:])
+    line = (
+        "rows that were counted before and are missing now, still counted (rows that the state no "
+        "longer remembers are not compared)"
+    )
+    assert f"confidential: job visits: {line}: {n_remembered}\n" in missing
     assert "The numbers shown are those of the last release\n" in missing
     assert "begin a new stream" not in missing  # no row is new

@@ -272,8 +272,7 @@ def operator_notes(result: RunReport, newly_quarantined: int) -> list[str]:
         which_beyond=_which_beyond(result),
     )
     missing = RowsNote(
-        f"rows{_remembered_days(result)} that were counted before and are missing now, still "
-        "counted",
+        f"rows that were counted before and are missing now, still counted{_not_compared(result)}",
         number_missing(result),
     )
     if result.is_single_table:
@@ -400,15 +399,15 @@ def _too_old(result: RunReport) -> str | None:
     )
 
 
-def _remembered_days(result: RunReport) -> str:
-    """Return of which days missing rows are noticed, in words; "" if of all days.
+def _not_compared(result: RunReport) -> str:
+    """Return of which rows nobody can tell whether they are missing, in words; "" if of none.
 
-    Digests of users are deleted after these days, so that older rows are unknown.
+    Digests of users are deleted some time after their period, so that older rows are unknown.
     """
     terms = result.spec.terms
     if result.is_single_table or terms.privacy_unit.rule.contribution_period is None:
         return ""
-    return f" of the last {terms.windowing.windows.remembered_days} days"
+    return " (rows that the state no longer remembers are not compared)"
 
 
 def _when_counted(result: RunReport) -> str:
