@@ -127,9 +127,9 @@ def test_lookback_shorter_than_missed_days_is_refused(tmp_path: Path) -> None:
     now(whole_job(state, [(1, "a")], 1, lookback="1d"))
     with pytest.raises(
         InvalidInputError,
-        match=r"the input reaches back to 2024-03-03.* first window that is not released "
-        r"yet begins at 2024-03-02.* add the rows from 2024-03-02.* to 2024-03-03.*, and set "
-        r"lookback=3d$",
+        match=r"lookback=2d reaches back to 2024-03-03.* first window that is not released "
+        r"yet begins at 2024-03-02.* For this run alone, set lookback=3d\. If the input "
+        r"lacks rows, add the rows from 2024-03-02.* to 2024-03-03.*$",
     ):
         run(whole_job(state, [(4, "a")], 4, lookback="2d"))
     assert now(whole_job(state, [(2, "a"), (4, "b")], 4, lookback="3d", allow_empty_windows=True))[
@@ -139,7 +139,7 @@ def test_lookback_shorter_than_missed_days_is_refused(tmp_path: Path) -> None:
         [0, 0],
         [0, 1],
     ]
-    with pytest.raises(InvalidInputError, match="the input reaches back to 2024-03-06"):
+    with pytest.raises(InvalidInputError, match="reaches back to 2024-03-06"):
         run(whole_job(state, [(5, "a")], 5, lookback="5h"))
 
 
