@@ -47,7 +47,7 @@ from counton.run.prepared_run import PreparedRun
 from counton.run.quarantine_file import QuarantineFile
 from counton.run.run_job import RunResult, run
 from counton.run.spec.parsing import parse_policies
-from counton.run.stream_notes import new_stream_notes
+from counton.run.stream_notes import first_run_notes
 from counton.run.windows.due_windows import EndedWindows
 
 #: Name of the events that are read from standard input.
@@ -199,14 +199,7 @@ def _write_remarks(result: RunResult, messages: Console | ReportLines, prefix: s
         return
     metadata = result.spec.metadata()
     warn_of_weak(messages, metadata.guarantee, metadata.privacy_unit, prefix)
-    notes = new_stream_notes(
-        result.spec,
-        result.job,
-        column_names=result.column_names,
-        other_units=result.other_units,
-        count_column=count_column_option,
-    )
-    for note in notes:
+    for note in first_run_notes(result, count_column_option):
         messages.write_line(f"{prefix}note: {note}")
 
 

@@ -27,16 +27,26 @@ def job_warnings(result: RunResult) -> list[JobWarning]:
     Args:
         result: the first run of the stream, or a later one.
     """
+    notes = first_run_notes(result, count_column_argument)
+    return [JobWarning(in_python(note, result.job)) for note in notes]
+
+
+def first_run_notes(result: RunResult, count_column: Callable[[str], str]) -> list[str]:
+    """Return sentences on what may be wrong with the job of a new stream; none if it is older.
+
+    Args:
+        result: the first run of the stream, or a later one.
+        count_column: writes the option that names a column of counts.
+    """
     if result.before:
         return []
-    notes = new_stream_notes(
+    return new_stream_notes(
         result.spec,
         result.job,
         column_names=result.column_names,
         other_units=result.other_units,
-        count_column=count_column_argument,
+        count_column=count_column,
     )
-    return [JobWarning(in_python(note, result.job)) for note in notes]
 
 
 def new_stream_notes(
