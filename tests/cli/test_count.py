@@ -67,7 +67,10 @@ def test_run_prints_end_and_delay_of_next_window(place: Workplace) -> None:
 def test_a_first_run_names_the_options_for_late_rows(place: Workplace) -> None:
     events = place.write("e.csv", EVENTS)
     said = "Late rows: to wait for them before their hour is released, set --release-delay."
-    revise = " To add them to their hour afterwards, start a new stream with --allowed-lateness."
+    revise = (
+        " To add them to their hour afterwards, start a new stream with --allowed-lateness, which "
+        "spends the privacy loss again."
+    )
     assert said + revise in _flat(place.count(events, "--until", "2013-01-01T02:00").out)
     again = place("release", "count", events, *place.again, "--until", "2013-01-01T03:00")
     assert "Released 1 new window" in again.out
@@ -140,7 +143,7 @@ def test_late_rows_count_in_next_window_and_number_is_confidential(
     remedy = (
         "of 3 new rows that may count, 1 (33.33%) was in time for their hour. With --release-delay "
         "3h, all of these would have been in time. To add late rows to their own windows: a new "
-        "stream with --allowed-lateness 3h\n"
+        "stream with --allowed-lateness 3h, which spends the privacy loss again\n"
     )
     assert remedy in done.err
     told = place("inspect", str(place.state)).err

@@ -43,7 +43,8 @@ def test_left_out_option_of_stream_is_noted(
     done = place.plain("run", job_file, *options).fine()
     assert (
         "job visits: note: the job file leaves out other-group, but the stream keeps it from its "
-        "first run. To change it, start another stream"
+        "first run. To change it, start another stream, "
+        "which spends the privacy loss again"
     ) in done.err.splitlines()
 
 

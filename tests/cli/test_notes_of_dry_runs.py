@@ -82,7 +82,7 @@ SITUATIONS: Mapping[str, tuple[Mapping[str, object], tuple[Night, ...]]] = {
             Night(
                 (*FIRST, "2024-03-02T09:00,dan,a", "2024-05-01T09:00,ann,a"),
                 "2024-05-02",
-                "new rows from over 35 days",
+                "new rows whose visitor's day ended at least 35 days before",
             ),
         ),
     ),
@@ -206,7 +206,7 @@ def test_dry_run_prints_late_rows_and_rows_before_the_first_window(place: Workpl
         (
             ("2024-03-02T09:00,dan,a", "2024-04-30T09:00,dan,a"),
             "The next release counts the late rows that are not too old. Rows that are too old "
-            "count only in a new stream with another name",
+            "count only in a new stream with another name, which spends the privacy loss again",
             "late rows\n",
         ),
     ],

@@ -97,8 +97,8 @@ def test_repeated_single_table_shows_released_values(desk: Desk) -> None:
     other = desk.hierarchy("--rho", "5", leaves=changed)
     assert (other.code, desk.path("out.csv").read_text()) == (0, first)
     assert (
-        "after the table was released, not counted (to count them, start another --stream)"
-        in other.err
+        "after the table was released, not counted (to count them, start another --stream, "
+        "which spends the privacy loss again)" in other.err
     )
     assert desk.hierarchy("--rho", "4", "--stream", "second", out="second.csv").code == 0
 

@@ -279,7 +279,7 @@ def test_other_rows_under_a_released_name_bring_a_warning(
     ) as told:
         assert release(what, rows, **asked).table().equals(first.table())
     assert told[0].filename == __file__
-    remedy = "begin a new stream with another name"
+    remedy = "begin a new stream with another name, which spends the privacy loss again"
     if given == "fewer":  # no row waits for a release
         remedy = "those of the last release"
     elif case == "windows of users":

@@ -147,7 +147,7 @@ def time_remarks(result: RunResult) -> Iterator[str]:
         if _may_revise(result):
             revise = (
                 f" To add them to {own_window} afterwards, start a new stream with "
-                f"{param('allowed_lateness')}."
+                f"{param('allowed_lateness')}, which spends the privacy loss again."
             )
         yield (
             f"Late rows: to wait for them before {own_window} is released, set "
@@ -282,7 +282,7 @@ def operator_notes(result: RunReport, newly_quarantined: int) -> list[str]:
                 *row_notes,
                 RowsNote(
                     "rows that arrived after the table was released, not counted (to count them, "
-                    f"start another {param('stream')})",
+                    f"start another {param('stream')}, which spends the privacy loss again)",
                     counts.input.after_final,
                 ),
                 missing,
@@ -429,7 +429,10 @@ def _late_in_snapshot(result: RunReport) -> str:
     """Return words for late rows of a snapshot, which does not tell which of them are new."""
     remedies = f"to wait: {param('release_delay')}"
     if _may_revise(result):
-        remedies += f"; to add them later: a new stream with {param('allowed_lateness')}"
+        remedies += (
+            f"; to add them later: a new stream with {param('allowed_lateness')}, which "
+            "spends the privacy loss again"
+        )
     return (
         f"rows of this input that arrived after their window was released, not counted ({remedies})"
     )
@@ -638,7 +641,10 @@ def _remedy_of_late_rows(result: RunReport) -> str:
     if not _may_revise(result):
         return sentence
     revising = param("allowed_lateness", wait)
-    return f"{sentence} To add late rows to their own windows: a new stream with {revising}"
+    return (
+        f"{sentence} To add late rows to their own windows: a new stream with {revising}, which "
+        "spends the privacy loss again"
+    )
 
 
 def _share(count: int, total: int) -> str:
@@ -678,7 +684,8 @@ def left_out_options_note(spec: StreamSpec, job: Job) -> str | None:
     pronoun = "it" if len(names) == 1 else "them"
     return (
         f"the job file leaves out {list_in_words([param(name) for name in names])}, but the stream "
-        f"keeps {pronoun} from its first run. To change {pronoun}, start another {param('stream')}"
+        f"keeps {pronoun} from its first run. To change {pronoun}, start another "
+        f"{param('stream')}, which spends the privacy loss again"
     )
 
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from counton.run.run_job import RunReport
 
+#: The remedy for rows that a stream does not count; the same users pay for it once more.
+ANOTHER_STREAM = "a new stream with another name, which spends the privacy loss again"
+
 
 def number_missing(result: RunReport) -> int:
     """Return how many counted rows the input of a run lacks. Exact: only for the operator."""
@@ -34,10 +37,10 @@ def differing_rows_note(result: RunReport) -> str | None:
         if never_count:
             remedy = (
                 ". The next release counts the late rows that are not too old. Rows that are too "
-                "old count only in a new stream with another name"
+                f"old count only in {ANOTHER_STREAM}"
             )
     elif never_count or counts.late_uncounted:
-        remedy = ". To release these rows, begin a new stream with another name"
+        remedy = f". To release these rows, begin {ANOTHER_STREAM}"
     return (
         f"the input differs from the rows that stream {result.name!r} has counted, and no new "
         f"window was due. The numbers shown are those of the last release{remedy}"

@@ -142,8 +142,8 @@ def refuse_other_ids(source_name: str, id_column: str) -> None:
     raise InvalidInputError(
         f"{source_name} has none of the ids that were counted before. If each export gives other "
         f"ids ({param('row_id', id_column)}), its rows would count again: use ids "
-        f"that stay, and begin a new stream with another {param('stream')}. If all rows are new, "
-        f"give {param('append', True)}"
+        f"that stay, and begin a new stream with another {param('stream')}, which spends the "
+        f"privacy loss again. If all rows are new, give {param('append', True)}"
     )
 
 

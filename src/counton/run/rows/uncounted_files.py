@@ -201,7 +201,7 @@ def _refuse_other_bytes(new: Mapping[str, InputPart], is_counted: IsCounted) -> 
                 f"{input_part.name} was counted with other bytes, and its rows would count a "
                 "second time. Put the file back as it was counted, or leave it out. If all its "
                 "rows are new, give it another name. To correct wrong rows, begin a new stream "
-                f"({param('stream')}) over all files"
+                f"({param('stream')}) over all files, which spends the privacy loss again"
             )
 
 
