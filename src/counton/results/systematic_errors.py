@@ -56,6 +56,7 @@ def _errors_of(metadata: ReleaseMetadata) -> list[SystematicError]:
     if metadata.contribution_rule.bounds_users:
         errors += _rows_beyond_a_bound(metadata)
         errors += _users_counted_again(metadata)
+        errors += _users_of_several_groups(metadata)
     errors += _errors_of_statistic(metadata)
     if not metadata.cells.named_beforehand:
         errors.append(
@@ -99,11 +100,11 @@ def _errors_of_late_rows(metadata: ReleaseMetadata) -> list[SystematicError]:
             f"{provisional_time}"
         )
     errors = [SystematicError(subject, effect, remark=remark)]
-    if remark and _may_count_twice(metadata):
+    if remark and _may_exceed_limit_by_late_rows(metadata):
         errors.append(
             SystematicError(
                 f"{plural(metadata.user_noun)} with late rows",
-                f"may be counted twice in this later {window}",
+                f"may be counted {_more_often_than_limit(metadata)} in this later {window}",
                 is_brief=False,
             )
         )
@@ -122,38 +123,104 @@ def _errors_of_late_rows(metadata: ReleaseMetadata) -> list[SystematicError]:
 def _what_becomes_of_late_rows(metadata: ReleaseMetadata) -> str:
     """Return what happens to late rows if they do not revise their windows, for a screen."""
     clause = f"which count in a later {metadata.window}"
-    if _may_count_twice(metadata):
-        clause += f" (where one {metadata.user_noun} may count twice)"
+    if _may_exceed_limit_by_late_rows(metadata):
+        clause += f" (where one {metadata.user_noun} may count {_more_often_than_limit(metadata)})"
     clause += ", or not at all"
     if metadata.contribution_rule.leaves_old_rows_out(ids=metadata.has_row_ids):
         clause += " if they are old"
     return clause
 
 
-def _may_count_twice(metadata: ReleaseMetadata) -> bool:
-    """Return whether a user's late row and another one may count in one number of distinct users.
+def _counts_rows_of_users(metadata: ReleaseMetadata) -> bool:
+    """Return whether numbers are sums of ones, each for a row of a user that counts."""
+    rule = metadata.contribution_rule
+    is_count = metadata.statistic.additive and metadata.value is None
+    return rule.bounds_users and is_count and rule.max_contributions_per_group is None
 
-    A late row belongs to the limit of its own window, whichever later window counts it.
-    """
+
+def _limit_in_one_number(metadata: ReleaseMetadata) -> int:
+    """Return how often a user's rows of one period count in one number of a window and group."""
     rule = metadata.rule_in_words
-    counts_in_one_step = rule.max_contributions_per_window == 1
-    return rule.once_per_window and metadata.series != "cumulative" and not counts_in_one_step
+    return 1 if rule.once_per_window else _limit_in_one_window(metadata)
+
+
+def _limit_in_one_window(metadata: ReleaseMetadata) -> int:
+    """Return how often a user's rows of one period count in all groups of a window."""
+    rule = metadata.contribution_rule
+    most_in_window = rule.max_contributions_per_window or rule.max_contributions
+    return min(most_in_window, rule.max_contributions)
+
+
+def _more_often_than_limit(metadata: ReleaseMetadata) -> str:
+    """Return words such as "more than once" for a user beyond the limit of one number."""
+    limit = _limit_in_one_number(metadata)
+    return "more than once" if limit == 1 else f"more than {limit:,} times"
+
+
+def _may_exceed_limit_by_late_rows(metadata: ReleaseMetadata) -> bool:
+    """Return whether a user may count more often in one number because of late rows.
+
+    A late row belongs to the limit of its own period, whichever later window counts it. Without
+    periods, all windows share one limit, but a user may count once in each of them.
+    """
+    if not _counts_rows_of_users(metadata) or metadata.series == "cumulative":
+        return False
+    if metadata.contribution_rule.contribution_period is not None:
+        return True
+    return _limit_in_one_window(metadata) > _limit_in_one_number(metadata)
 
 
 def _users_counted_again(metadata: ReleaseMetadata) -> list[SystematicError]:
-    """Return the error by distinct users who count several times in one window, if they may."""
-    contribution_period = metadata.rule_in_words.contribution_period
+    """Return the error by users who count in several periods of one window, if they may."""
+    contribution_period = metadata.contribution_rule.contribution_period
     if (
         contribution_period is None
-        or not metadata.rule_in_words.once_per_window
+        or not _counts_rows_of_users(metadata)
         or made_of_windows(metadata.windows, contribution_period)
     ):
         return []
     period = PERIODS.get(contribution_period, f"period of {contribution_period}")
+    limit = _limit_in_one_number(metadata)
+    how_often = "once" if limit == 1 else f"up to {limit:,} times"
     return [
         SystematicError(
             f"{plural(metadata.user_noun)} of several {plural(period)} in one {metadata.window}",
-            f"are counted once in each {period}",
+            f"are counted {how_often} in each {period}",
+        )
+    ]
+
+
+def _users_of_several_groups(metadata: ReleaseMetadata) -> list[SystematicError]:
+    """Return the error by users who count in several groups, if they may.
+
+    Their numbers by group do not add up to a number of users.
+    """
+    if metadata.group_by is None:
+        return []
+    users = plural(metadata.user_noun)
+    if metadata.groups_of_user > 1:
+        return [
+            SystematicError(
+                f"{users} of several groups",
+                "are counted once in each group",
+                remark="who count once in each",
+            )
+        ]
+    rule = metadata.contribution_rule
+    limit = _limit_in_one_window(metadata)
+    if not _counts_rows_of_users(metadata) or rule.once_per_window or limit == 1:
+        return []
+    place = "in all"
+    if limit < rule.max_contributions:
+        place = f"in one {metadata.window}"
+    elif rule.contribution_period is not None:
+        period = PERIODS.get(rule.contribution_period, f"period of {rule.contribution_period}")
+        place = f"in each {period}"
+    return [
+        SystematicError(
+            f"{users} with several rows",
+            f"are counted up to {limit:,} times {place}, in one group or in several",
+            remark=f"who count up to {limit:,} times {place}",
         )
     ]
 
