@@ -548,6 +548,53 @@ def test_init_names_thousands_separators_of_counts_with_commas(
     assert "Write numbers without thousands separators, as in 1204\n" in done.err
 
 
+@pytest.mark.parametrize("until", ["2020-10-26", "2020-01-01", "2019-12-31", "0001-01-01"])
+def test_init_leaves_start_empty_for_an_until_of_an_earlier_year(
+    until: str, init: Callable[..., Result], loans: Path
+) -> None:
+    """No start is stated, so that none can be after it."""
+    done = init("loans.csv", "--timezone", "UTC", "--until", until)
+    assert done.code == 0, done.err
+    lines = (loans / "nightly.toml").read_text()
+    assert 'start = ""\n' in lines
+    assert f'until = "{until}"\n' in lines
+
+
+def test_init_names_no_start_that_is_not_stated(init: Callable[..., Result], loans: Path) -> None:
+    words = ["--timezone", "UTC", "--until", "2020-01-15", "--every", "1mo"]
+    assert init("loans.csv", *words).code == 0
+    refused = init("loans.csv", *words, "--start", "2020-01-01", "--save-job", "other.toml")
+    assert refused.code == 2
+    assert "releases no window: the first one is 1 January to 31 January 2020" in refused.err
+
+
+@pytest.mark.parametrize(
+    ("days", "until"),
+    [
+        (["2024-03-01", "2024-03-04"], "2024-03-05"),
+        (["2024-03-06", "2024-03-13", "2024-03-20"], "2024-03-27"),  # weeks begin on Wednesday
+        (["2024-01-01", "2024-02-01", "2024-04-01"], "2024-05-01"),
+    ],
+)
+def test_init_names_the_until_of_a_complete_file_without_a_start(
+    days: list[str], until: str, init: Callable[..., Result], loans: Path
+) -> None:
+    (loans / "old.csv").write_text("day,n\n" + "".join(f"{day},7\n" for day in days))
+    done = init("old.csv", "--timezone", "UTC", "--count-column", "n", "--privacy-unit", "visit")
+    assert done.code == 0, done.err
+    assert f'none follow, write until = "{until}" and release-delay = "0s"' in done.err
+    remark = "For a complete file, the day after its last day, week or month"
+    assert remark in (loans / "nightly.toml").read_text()
+
+
+def test_init_names_no_until_for_weeks_whose_first_day_is_not_known(
+    init: Callable[..., Result], loans: Path
+) -> None:
+    (loans / "old.csv").write_text("day,n\n2024-03-05,7\n2024-03-06,7\n2024-03-07,7\n")
+    words = ["--timezone", "UTC", "--every", "1w", "--count-column", "n"]
+    assert "write until" not in init("old.csv", *words).err
+
+
 def test_init_does_not_call_plain_numbers_or_addresses_thousands(
     init: Callable[..., Result], loans: Path
 ) -> None:

@@ -290,13 +290,17 @@ def _print_held_back(
     from counton.run.new_job.job_template import find_held_back_windows
 
     console = Console(stderr=True)
+    begins_on_unknown_day = "start" in unanswered and str(job.every).endswith("w")
+    if begins_on_unknown_day and str(job.time) not in look.window_by_time:
+        return
     if "until" in unanswered:
         past_job = job.with_options(until=LATEST_ROW, release_delay="0s")
         held_back = find_held_back_windows(past_job, plan, look)
         if held_back is not None:
             console.write_line(
                 f"{CONFIDENTIAL}: if the file has all rows of {held_back.windows}, and none "
-                f'follow, write until = "{held_back.value}" and release-delay = "0s" in {file}'
+                f'follow, write until = "{held_back.value}" and release-delay = "0s" in {file}. '
+                "The comment above the line until has the other cases"
             )
         return
     names = names_of_job(job, until_is_of_file=True)

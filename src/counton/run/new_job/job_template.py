@@ -13,7 +13,7 @@ import os
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, date, datetime, timedelta
+from datetime import MINYEAR, UTC, date, datetime, timedelta
 from typing import TypeAlias
 
 from counton.base.errors import InvalidInputError, param
@@ -21,6 +21,7 @@ from counton.base.lengths import Length
 from counton.job.common_options import Job
 from counton.job.messages import parse_options
 from counton.job.option_fields import section_of
+from counton.job.saved_job import date_of_one_run
 from counton.job.statistics.count import CountJob
 from counton.job.values import LATEST_ROW, NOW, QUARANTINE
 from counton.run.new_job.column_contents import TimeColumn
@@ -42,7 +43,7 @@ from counton.run.windows.due_windows import EndedWindows, ReleaseClock, RowTimes
 from counton.run.windows.held_back import HeldBackWindows, find_held_back
 from counton.state.database import parse_address, state_file
 from counton.state.keys import check_places, file_of
-from counton.windowing.windows import load_zone, microseconds
+from counton.windowing.windows import load_zone, microseconds, parse_time
 
 #: Years of a new stream. If windows are released alone, a longer stream is no less accurate.
 _YEARS_OF_STREAM = 10
@@ -82,10 +83,12 @@ def check_job(values: JobValues, look: FirstLook) -> tuple[CountJob, PlannedJob]
     assert job.state is not None
     address = parse_address(job.state)
     check_places(address.file, None if job.key is None else file_of(job.key, address))
-    plan = planned_job(job)
     if "start" in values:
+        plan = planned_job(job)
         _refuse_split_weeks(plan, look)
-    _refuse_until(job, plan)
+    else:
+        plan = planned_job(job.with_options(start=_start_of_plan(job, look)))
+    _refuse_until(job, plan, is_start_stated="start" in values)
     if job.lookback is not None:
         terms = plan.spec.terms
         windows = terms.windowing.windows
@@ -94,8 +97,25 @@ def check_job(values: JobValues, look: FirstLook) -> tuple[CountJob, PlannedJob]
     return job, plan
 
 
-def _refuse_until(job: Job, plan: PlannedJob) -> None:
+def _start_of_plan(job: Job, look: FirstLook) -> str:
+    """Return the start of a plan for a job whose start is not stated, so that the windows of the
+    first rows are known. No file has it.
+    """
+    first_day = _first_day_of_weeks(job, look)
+    start = start_of_old_rows(job, look) if first_day is None else str(first_day)
+    until = date_of_one_run(job)
+    if start is None or (until is not None and until <= start):
+        return str(job.start)
+    return start
+
+
+def _refuse_until(job: Job, plan: PlannedJob, *, is_start_stated: bool) -> None:
     """Refuse a date in ``until`` that each run refuses, or by which no window ends.
+
+    Args:
+        job: the job.
+        plan: its plan.
+        is_start_stated: whether the user stated when the first window begins.
 
     Raises:
         InvalidInputError: the date is in the future, or before the end of the first window.
@@ -104,7 +124,8 @@ def _refuse_until(job: Job, plan: PlannedJob) -> None:
     clock = _clock_of(job, plan, newest=None)
     if not isinstance(clock.options.until, datetime):
         return
-    if clock.ended_windows(allows_missing_rows=True).last:
+    has_ended_window = clock.ended_windows(allows_missing_rows=True).last > 0
+    if has_ended_window or not is_start_stated:
         return
     windows = clock.windows
     first_end = int(windows.ends(range(1, 2))[0]) + clock.options.release_delay
@@ -391,10 +412,10 @@ def _unsaid_times(job: CountJob, whole: CountJob, look: FirstLook) -> dict[str, 
         )
     if job.until is None and not job.lookback and (is_unread or are_old(whole, look)):
         remarks["until"] = (
-            f'"{NOW}" if new rows come regularly; the end of the last day, week or month of a '
-            f'complete file, as in "2024-04-01", with release-delay = "0s"; "{LATEST_ROW}" if more '
-            "old rows follow: then the newest row ends the last window, and its time is not "
-            "protected"
+            "for a complete file, the day after its last day, week or month, as in "
+            f'"2024-04-01", and write release-delay = "0s"; "{NOW}" if new rows come regularly; '
+            f'"{LATEST_ROW}" if more old rows follow: then the newest row ends the last window, '
+            "and its time is not protected"
         )
     return remarks
 
@@ -547,15 +568,28 @@ def start_of_old_rows(job: Job, look: FirstLook) -> str | None:
 
 def usual_start(job: Job) -> str:
     """Return January 1 of this year, or the first day that a file covers now: the start is
-    published, so no row may decide it.
+    published, so no row may decide it. If ``until`` states a day of an earlier year, it is January
+    1 of that year.
+
+    >>> usual_start(CountJob(events="visits.csv", until="2024-01-01"))
+    '2023-01-01'
     """
     if job.lookback is None:
-        return _new_year()
+        until = date_of_one_run(job)
+        return _new_year() if until is None else min(_new_year(), _new_year_before(until))
     covers = str(job.lookback)
     shortest_month = 28 / 31
     days = int(days_of(covers) * (shortest_month if covers.endswith("mo") else 1))
     now = datetime.now(load_zone(str(job.timezone or "UTC")))
     return str((now - timedelta(days=days)).date())
+
+
+def _new_year_before(until: str) -> str:
+    """Return the last January 1 before the day of a time."""
+    time = parse_time(until, "UTC")
+    is_new_year = (time.month, time.day) == (1, 1)
+    year = time.year - 1 if is_new_year else time.year
+    return f"{max(year, MINYEAR):04}-01-01"
 
 
 def _new_year() -> str:
