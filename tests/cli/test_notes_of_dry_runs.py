@@ -21,6 +21,11 @@ FIRST = (
     "2024-03-02T11:00,cid,b",
 )  # fmt: skip
 THIRD = "2024-03-03T09:00,ann,a"
+FUTURE = ("2062-03-01T09:00,ann,a", "2062-03-02T09:00,ann,a")
+FUTURE_NOTE = (
+    "rows of windows that begin in the future, not counted before these windows end (the newest is "
+    "of 2062-03-02 09:00+00:00): 2"
+)
 
 
 @dataclass(frozen=True)
@@ -46,6 +51,25 @@ SITUATIONS: Mapping[str, tuple[Mapping[str, object], tuple[Night, ...]]] = {
     "rows after the last window": (
         {"windows": 2},
         (Night((*FIRST, "2025-03-01T09:00,ann,a"), "2024-03-03", "after the last window"),),
+    ),
+    "rows of the future": (
+        {"windows": 20_000},
+        (
+            Night((*FIRST, *FUTURE), "2024-03-03", FUTURE_NOTE),
+            Night((*FIRST, *FUTURE), "2024-03-03", FUTURE_NOTE),
+            Night((*FIRST, THIRD, *FUTURE), "2024-03-04", FUTURE_NOTE),
+        ),
+    ),
+    "rows of the future in new files": (
+        {"windows": 20_000, **USERS, "append": True},
+        (
+            Night((*FIRST, *FUTURE), "2024-03-03", FUTURE_NOTE),
+            Night((THIRD,), "2024-03-04"),
+        ),
+    ),
+    "rows of the future after the last window": (
+        {"windows": 2},
+        (Night((*FIRST, *FUTURE), "2024-03-03", "rows after the last window"),),
     ),
     "late rows without users": (
         HORIZON,
@@ -180,6 +204,7 @@ def test_dry_run_has_the_notes_of_the_run(place: Workplace, situation: str) -> N
         )
         notes = " ".join(real["not_private"]["notes"])
         assert night.told in notes
+        assert ("begin in the future" in notes) == (night.told == FUTURE_NOTE)
 
 
 def test_dry_run_prints_late_rows_and_rows_before_the_first_window(place: Workplace) -> None:

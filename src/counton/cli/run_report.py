@@ -340,6 +340,8 @@ def _notes_of_windows(result: RunReport, row_notes: Sequence[RowsNote]) -> list[
     before_start = counts.rows.before_start if is_news else 0
     start = windows.format_moment(windows.start) if before_start else ""
     end = windows.format_moment(windows.end) if counts.rows.after_last_window else ""
+    n_future = 0 if counts.future is None else counts.future.number
+    newest = "" if counts.future is None else windows.to_the_minute(counts.future.newest)
     too_old = _too_old(result)
     which_rows = "rows of an erased period"
     if too_old is not None:
@@ -363,6 +365,11 @@ def _notes_of_windows(result: RunReport, row_notes: Sequence[RowsNote]) -> list[
         ),
         RowsNote(f"rows before the first window ({start}), not counted", before_start),
         RowsNote(f"rows after the last window ({end}), not counted", counts.rows.after_last_window),
+        RowsNote(
+            "rows of windows that begin in the future, not counted before these windows end (the "
+            f"newest is of {newest})",
+            n_future,
+        ),
         *row_notes,
         RowsNote(
             "rows that an earlier run had counted, not counted again", _number_of_duplicates(result)

@@ -533,6 +533,8 @@ class Aggregates:
             unreadable ones.
         moments: newest times of the cells up to the last window, in any order. A row after it, such
             as one of the year 9999, does not show that no window is missing.
+        windows_of_moments: number of the window of each of these times.
+        rows_of_moments: number of the rows of each of these cells, but for undeclared groups.
         within: number of rows within the windows, also of those that count nowhere.
         windows_with_rows: numbers of the windows that have a row, in order. Rows that count
             nowhere, such as those of undeclared groups, are rows, too; rows that cannot be read are
@@ -548,6 +550,8 @@ class Aggregates:
     missing: int = 0
     quarantined: int = 0
     moments: ArrayLike = ()
+    windows_of_moments: ArrayLike = ()
+    rows_of_moments: ArrayLike = ()
     within: int = 0
     windows_with_rows: ArrayLike = ()
 
@@ -600,6 +604,8 @@ def sum_rows(
             missing=missing,
             quarantined=quarantined,
             moments=sums["us"].to_numpy()[: rows_within.stop],
+            windows_of_moments=windows[: rows_within.stop],
+            rows_of_moments=n_listed[: rows_within.stop],
             within=int(sums["rows"][rows_within].sum()),
             windows_with_rows=_without_repeats(windows[rows_within]),
         )

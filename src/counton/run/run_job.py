@@ -35,7 +35,7 @@ from counton.run.rows.uncounted_files import refuse_counted_meanwhile
 from counton.run.rows.window_sums import find_without_rows, refuse_no_row_within
 from counton.run.spec.stream_spec import StreamSpec
 from counton.run.spec.terms import OutputFiles, RunOptions, SingleTable
-from counton.run.windows.due_windows import EndedWindows, ReleaseClock, RowTimes
+from counton.run.windows.due_windows import EndedWindows, FutureRows, ReleaseClock, RowTimes
 from counton.run.windows.held_back import HeldBackWindows, find_held_back
 from counton.state import Store, Stream
 from counton.state.database import CommitHook
@@ -55,6 +55,7 @@ class RowCounts:
         empty_windows: number of released windows after the newest row.
         without_rows: new windows, and groups, without rows (`find_without_rows`).
         held_back: windows of the newest rows that a first run does not release; None if none.
+        future: rows of windows that have not begun yet; None if there are none.
     """
 
     rows: RowNumbers
@@ -62,6 +63,7 @@ class RowCounts:
     empty_windows: int
     without_rows: WithoutRows = field(default_factory=WithoutRows)
     held_back: HeldBackWindows | None = None
+    future: FutureRows | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -418,6 +420,7 @@ def count_rows(
             begins_stream=prepared.begins_stream,
         ),
         held_back=_held_back_windows(prepared, rows_read, ended),
+        future=sums.times.future,
     )
     return Private(counts)
 

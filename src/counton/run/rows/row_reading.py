@@ -19,9 +19,9 @@ from counton.run.rows.row_numbers import RowNumbers
 from counton.run.rows.window_sums import WindowSums, columns_of
 from counton.run.spec.stream_spec import StreamSpec
 from counton.run.spec.terms import DeclaredGroups, RunOptions
-from counton.run.windows.due_windows import RowTimes
+from counton.run.windows.due_windows import FutureRows, RowTimes
 from counton.windowing.groups import GroupNames
-from counton.windowing.windows import NO_MOMENT, microseconds
+from counton.windowing.windows import NO_MOMENT, Windows, microseconds
 
 #: Function that returns a buffer of the rows, if those that count are chosen; else None.
 MakeBuffer = Callable[[RowMapping, GroupNames | None], RowBuffer | None]
@@ -84,7 +84,7 @@ class RowReading:
         numbers = _row_numbers(rows, mapping, self.spec, counted)
         if buffer is not None:
             numbers = replace(numbers, users_like_missing=buffer.users_like_missing())
-        times = _times_of(counted, self.now, more_follow=rows.may_grow)
+        times = _times_of(counted, mapping.windows, self.now, more_follow=rows.may_grow)
         if counted.rows and counted.newest is None:
             times = replace(times, why_none_counts=why_none_counts(rows, mapping))
         return WindowSums(counted.cells, times, numbers, names, buffer)
@@ -131,7 +131,9 @@ def _row_numbers(
     return replace(numbers, in_other_group=unlisted.named, without_group=unlisted.without_group)
 
 
-def _times_of(counted: Aggregates, now: datetime, *, more_follow: bool) -> RowTimes:
+def _times_of(
+    counted: Aggregates, windows: Windows, now: datetime, *, more_follow: bool
+) -> RowTimes:
     moments = np.asarray(counted.moments, np.int64)
     past = moments[(moments <= microseconds(now)) & (moments > NO_MOMENT)]
     return RowTimes(
@@ -141,4 +143,21 @@ def _times_of(counted: Aggregates, now: datetime, *, more_follow: bool) -> RowTi
         any_rows=counted.rows > 0,
         more_follow=more_follow,
         windows_with_rows=counted.windows_with_rows,
+        future=_future_rows(counted, windows, now),
     )
+
+
+def _future_rows(counted: Aggregates, windows: Windows, now: datetime) -> FutureRows | None:
+    """Return the rows of windows that have not begun yet; None if there are none.
+
+    Later rows of the present window are not looked for: the sums do not separate them.
+    """
+    if counted.newest is None or counted.newest <= microseconds(now):
+        return None
+    present_window = windows.step_of(np.array([microseconds(now)], np.int64))[0]
+    n_rows = np.asarray(counted.rows_of_moments, np.int64)
+    is_future = (np.asarray(counted.windows_of_moments, np.int64) > present_window) & (n_rows > 0)
+    if not is_future.any():
+        return None
+    moments = np.asarray(counted.moments, np.int64)
+    return FutureRows(int(n_rows[is_future].sum()), int(moments[is_future].max()))

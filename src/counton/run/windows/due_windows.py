@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from counton.base.errors import HorizonExceededError, InvalidInputError, param
-from counton.base.exact import with_capital
+from counton.base.exact import name_alone, with_capital
 from counton.base.wording import counted
 from counton.run.spec.terms import RunOptions, Snapshot
 from counton.windowing.windows import Windows, microseconds, moment
@@ -23,6 +23,19 @@ from counton.windowing.windows import Windows, microseconds, moment
 #: A stream that ended longer ago holds data of the past, so that the clock does not decide.
 _PAST_AGE = timedelta(days=31)
 _LATEST = microseconds(datetime(9999, 12, 31, tzinfo=UTC))
+
+
+@name_alone
+class FutureRows(NamedTuple):
+    """The rows of windows that have not begun yet, whose times may be wrong. Exact.
+
+    Attributes:
+        number: number of these rows.
+        newest: time of the newest one, in microseconds since 1970.
+    """
+
+    number: int
+    newest: int
 
 
 @dataclass(frozen=True)
@@ -38,6 +51,7 @@ class RowTimes:
         more_follow: whether more rows will follow in further runs, so that there may be none yet.
         windows_with_rows: numbers of the windows that have a row, in order. Rows that count
             nowhere, such as those of undeclared groups, are rows, too.
+        future: rows of windows that have not begun yet; None if there are none.
     """
 
     newest: int | None
@@ -47,6 +61,7 @@ class RowTimes:
     more_follow: bool = False
     windows_with_rows: ArrayLike = ()
     why_none_counts: str | None = None
+    future: FutureRows | None = None
 
     def windows_since_newest(self, windows: Windows, span_end: int, released: int) -> int:
         """Return how many windows up to ``span_end`` were not released and have no row.
