@@ -274,3 +274,20 @@ def test_missing_rows_are_those_that_the_state_remembers(
     assert f"confidential: job visits: {line}: {n_remembered}\n" in missing
     assert "The numbers shown are those of the last release\n" in missing
     assert "begin a new stream" not in missing  # no row is new
+
+
+def test_unreadable_rows_of_appended_files_are_reported_once(
+    place: Workplace, job_file: str
+) -> None:
+    Path(job_file).write_text(f"{JOB}append = true\n")
+    first = place.plain("run", job_file, "--until", "2024-03-03").fine()
+    assert SET_ASIDE in first.err.splitlines()
+    events = place.folder / "e.csv"
+    events.write_text("time,who\n2024-03-03T09:00,ann\n")
+    second = place.plain("run", job_file, "--until", "2024-03-04").fine()
+    assert "set aside" not in second.err
+    assert "soon" in (place.folder / "bad.csv").read_text()
+    events.write_text("time,who\n2024-03-04T09:00,ann\ntomorrow,bob\n")
+    third = place.plain("run", job_file, "--until", "2024-03-05").fine()
+    assert "rows that cannot be read, set aside: 1 of 2 (50.0%)" in third.err
+    assert "soon" not in (place.folder / "bad.csv").read_text()
