@@ -509,9 +509,21 @@ def missing_row_notes(without_rows: WithoutRows, spec: StreamSpec) -> list[str]:
             f"listed groups without any readable row: {len(groups):,} "
             f"({', '.join(_with_number_of_rest(shown, len(groups)))}). Their numbers are only noise"
         )
+    windows = spec.terms.windowing.windows
+    gaps = without_rows.group_gaps
+    if gaps:
+        shown = [
+            f"{name!r}, {windows.span_text(gap.windows)}"
+            for name, gap in gaps[:_MOST_NAMED_WINDOWS]
+        ]
+        number = sum(gap.n_windows for _, gap in gaps)
+        notes.append(
+            f"windows of a group without any readable row, unlike other groups: {number:,} "
+            f"({'; '.join(_with_number_of_rest(shown, len(gaps)))}). If rows are missing, readers "
+            "must be told"
+        )
     stretches = without_rows.windows
     if stretches:
-        windows = spec.terms.windowing.windows
         shown = [windows.span_text(stretch) for stretch in stretches[:_MOST_NAMED_WINDOWS]]
         number = sum(len(stretch) for stretch in stretches)
         notes.append(

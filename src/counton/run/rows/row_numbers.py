@@ -37,6 +37,20 @@ class RowNumbers:
     users_like_missing: tuple[tuple[str, int], ...] = ()
 
 
+class GroupGap(NamedTuple):
+    """Windows in which a group has no row although others have one. Exact: for the operator.
+
+    Attributes:
+        group: index of the group.
+        windows: from the first window to the last one.
+        n_windows: how many of these have rows of other groups.
+    """
+
+    group: int
+    windows: range
+    n_windows: int
+
+
 class WithoutRows(NamedTuple):
     """What a run releases without a row, so that it is only noise. Exact: for the operator.
 
@@ -45,8 +59,10 @@ class WithoutRows(NamedTuple):
             are no groups.
         groups: listed groups of counts of which the input has no row.
         windows: stretches of windows without a row, longer than ``max_empty_windows``.
+        group_gaps: unusual gaps of listed groups, each with the name of the group.
     """
 
     cells: tuple[tuple[int, str | None], ...] = ()
     groups: tuple[str, ...] = ()
     windows: tuple[range, ...] = ()
+    group_gaps: tuple[tuple[str, GroupGap], ...] = ()

@@ -13,7 +13,8 @@ from counton.base.errors import InvalidInputError, param
 from counton.base.exact import with_capital
 from counton.base.private import Private, reveal
 from counton.io.row_assignment import Columns
-from counton.run.rows.row_numbers import RowNumbers, WithoutRows
+from counton.run.rows.group_gaps import find_group_gaps
+from counton.run.rows.row_numbers import GroupGap, RowNumbers, WithoutRows
 from counton.run.spec.stream_spec import StreamSpec
 from counton.run.spec.terms import DeclaredGroups, RunOptions
 from counton.run.windows.covered_windows import empty_stretches
@@ -109,7 +110,32 @@ def find_without_rows(
         for stretch in empty_stretches(windows, sums.times.windows_with_rows)
         if len(stretch) > options.max_empty_windows
     ]
-    return WithoutRows(cells, _groups_without_rows(sums, spec), tuple(stretches))
+    return WithoutRows(
+        cells,
+        _groups_without_rows(sums, spec),
+        tuple(stretches),
+        # Windows without a count are named already.
+        () if cells else _group_gaps(sums, spec, windows),
+    )
+
+
+def _group_gaps(
+    sums: WindowSums, spec: StreamSpec, windows: range
+) -> tuple[tuple[str, GroupGap], ...]:
+    """Return the unusual gaps of listed groups in the windows that a run releases."""
+    groups = spec.terms.groups
+    # Sums that are kept of users' rows have no columns.
+    if not isinstance(groups, DeclaredGroups) or sums.repeated is not None:
+        return ()
+    frame = sums.frame.filter(pl.col("rows") > 0)
+    n_accumulators = spec.terms.group_statistic.n_accumulators
+    gaps = find_group_gaps(
+        frame["window"].to_numpy(),
+        frame["cell"].to_numpy() // n_accumulators,
+        n_groups=len(groups.declared),
+        released=windows,
+    )
+    return tuple((groups.declared[gap.group], gap) for gap in gaps)
 
 
 def _groups_without_rows(sums: WindowSums, spec: StreamSpec) -> tuple[str, ...]:
