@@ -12,6 +12,7 @@ from whole_nights import kept
 
 from counton.base.errors import InvalidInputError
 from counton.run import Job, run
+from counton.run.windows.covered_windows import empty_stretches
 
 START = date(2024, 3, 1)
 #: An hour of a day, counted from the start: 36 is the noon of the second day.
@@ -75,6 +76,21 @@ def seven_days(tmp_path: Path) -> Path:
 
 
 # ---------------------------------------------------------------------- windows without rows
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_stretches_of_empty_windows_are_those_between_windows_with_rows(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    first, size, n_with_rows = random.integers((-3, 0, 0), (6, 9, 9))
+    covered = range(first, first + size)
+    with_rows = random.integers(-5, 15, n_with_rows)
+    expected: list[range] = []
+    for window in sorted({*covered} - {*with_rows.tolist()}):
+        if expected and expected[-1].stop == window:
+            expected[-1] = range(expected[-1].start, window + 1)
+        else:
+            expected.append(range(window, window + 1))
+    assert empty_stretches(covered, with_rows) == expected
 
 
 def test_export_of_last_days_alone_is_refused_with_days(seven_days: Path) -> None:

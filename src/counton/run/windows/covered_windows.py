@@ -13,7 +13,7 @@ row alone in a window would wipe out the others. What an input covers follows fr
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from counton.base.errors import InvalidInputError, param
 from counton.run.spec.terms import RunOptions
@@ -68,9 +68,11 @@ def empty_stretches(covered: range, windows_with_rows: ArrayLike) -> list[range]
     >>> empty_stretches(range(1, 9), [2, 3, 6, 11])
     [range(1, 2), range(4, 6), range(7, 9)]
     """
-    every = np.arange(covered.start, covered.stop, dtype=np.int64)
-    empty: NDArray[np.int64] = np.setdiff1d(every, np.asarray(windows_with_rows, np.int64))
-    if not empty.size:
-        return []
-    breaks = np.flatnonzero(np.diff(empty) > 1) + 1
-    return [range(int(stretch[0]), int(stretch[-1]) + 1) for stretch in np.split(empty, breaks)]
+    numbers = np.asarray(windows_with_rows, np.int64)
+    within = numbers[(numbers >= covered.start) & (numbers < covered.stop)]
+    # A window with rows is assumed before the first and after the last, where a stretch may end.
+    has_rows = np.ones(len(covered) + 2, bool)
+    has_rows[1:-1] = False
+    has_rows[within - covered.start + 1] = True
+    edges = np.flatnonzero(has_rows[1:] != has_rows[:-1]) + covered.start
+    return list(map(range, edges[::2].tolist(), edges[1::2].tolist()))
