@@ -13,7 +13,9 @@ import pytest
 import counton
 from counton.base.errors import InvalidInputError
 from counton.continual import halfwidths
+from counton.continual.stream_errors import Errors
 from counton.results.release_data import ReleaseData
+from counton.results.terminal import screen_of
 
 
 def released(folder: Path, days: int, **more: Any) -> counton.Release:
@@ -52,6 +54,30 @@ def test_later_computed_errors_belong_to_steps_of_release(
     width = first.table().select((pl.col("upper") - pl.col("lower")) / 2).to_series()
     assert width.to_list() == expected
     assert first.only(range(2, 4)).table().equals(asked_at_once[1:3])
+
+
+@pytest.mark.parametrize(
+    "stream",
+    [{}, {"series": "both"}, {"strategy": "sqrt", "epsilon": None, "rho": 0.5}],
+    ids=["totals", "both", "fractional"],
+)
+def test_screen_computes_errors_of_shown_windows_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stream: dict[str, Any]
+) -> None:
+    release = released(tmp_path, 30, **stream)
+    with_all = copy.deepcopy(release).numbers
+    assert with_all.series.totals is not None  # computes all errors
+    asked = set[int]()
+    halfwidths_of = Errors.halfwidths
+
+    def recorded(self: Errors, steps: range, level: float) -> np.ndarray[Any, Any]:
+        asked.update(steps)
+        return halfwidths_of(self, steps, level)
+
+    monkeypatch.setattr(Errors, "halfwidths", recorded)
+    new_steps = range(27, 30)
+    assert screen_of(release.numbers, new_steps) == screen_of(with_all, new_steps)
+    assert asked == {*new_steps}
 
 
 def test_errors_are_computed_in_copies_and_threads(tmp_path: Path) -> None:

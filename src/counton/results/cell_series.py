@@ -98,15 +98,28 @@ class CellSeries:
     @cached_property
     def released(self) -> SeriesNumbers:
         """The released cells with their errors: totals, or windows if no totals are published."""
+        return self._compute_released(self.steps)
+
+    def _released_in(self, steps: range, *, alone: bool) -> SeriesNumbers:
+        """Return the released cells of some steps; ``alone`` is as in `published`."""
+        if not alone or "released" in self.__dict__:
+            return self.released.part(steps)
+        return self._compute_released(steps)
+
+    def _compute_released(self, steps: range) -> SeriesNumbers:
         errors = self.design.errors
-        half = self.joint_margins
-        if half is None:
-            half = errors.halfwidths(self.steps, self.interval_level)
+        indices = slice(steps.start - 1, steps.stop - 1)
+        if self.joint_margins is None:
+            half = errors.halfwidths(steps, self.interval_level)
+        else:
+            half = self.joint_margins[indices]
+        is_present = None if self.cells.is_present is None else self.cells.is_present[indices]
         return SeriesNumbers(
-            self.cells.values,
-            errors.std(self.steps),
+            self.cells.values[indices],
+            errors.std(steps),
             half,
-            is_present=self.cells.is_present,
+            is_present=is_present,
+            start=steps.start,
             unit=self.design.units.released,
         )
 
@@ -119,6 +132,12 @@ class CellSeries:
             stops = np.asarray(self.steps)
             return self.between(np.zeros_like(stops), stops)
         return self.released
+
+    def _totals_of(self, steps: range, *, alone: bool) -> SeriesNumbers | None:
+        """Return running totals after some steps; None if they are not published."""
+        if self._releases_windows or self.metadata.series in ("per-window", "rolling", "decayed"):
+            return None if self.totals is None else self.totals.part(steps)
+        return self._released_in(steps, alone=alone)
 
     @cached_property
     def windows(self) -> SeriesNumbers | None:
@@ -173,11 +192,15 @@ class CellSeries:
             values[indices], errors.recent_stds(steps)[""], half, is_present, steps.start
         )
 
-    def published(self, steps: range) -> Iterator[tuple[PublishedSeries, SeriesNumbers]]:
+    def published(
+        self, steps: range, *, alone: bool = False
+    ) -> Iterator[tuple[PublishedSeries, SeriesNumbers]]:
         """Yield the published series with their numbers, for some steps.
 
         Args:
             steps: consecutive steps.
+            alone: whether errors of totals are computed for these steps alone. This is quicker for
+                few steps, but the last bits of errors may differ from those in a table.
         """
         for published in self.metadata.published_series:
             numbers: SeriesNumbers | None
@@ -188,7 +211,7 @@ class CellSeries:
             elif published.name == PER_WINDOW:
                 numbers = self.windows_of(steps)
             else:
-                numbers = None if self.totals is None else self.totals.part(steps)
+                numbers = self._totals_of(steps, alone=alone)
             if numbers is not None:
                 yield published, numbers
 

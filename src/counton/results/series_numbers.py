@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -85,7 +86,14 @@ class SeriesNumbers:
 
     def part(self, steps: range) -> SeriesNumbers:
         """Return consecutive steps of a series that begins at step 1."""
-        indices = slice(steps.start - 1, steps.stop - 1)
+        return self._at(slice(steps.start - 1, steps.stop - 1), steps.start)
+
+    def each_step(self) -> Iterator[SeriesNumbers]:
+        """Yield each step of the series alone."""
+        for index in range(len(self.std)):
+            yield self._at(slice(index, index + 1), self.start + index)
+
+    def _at(self, indices: slice, start: int) -> SeriesNumbers:
         is_present = None if self.is_present is None else self.is_present[indices]
         return replace(
             self,
@@ -93,7 +101,7 @@ class SeriesNumbers:
             std=self.std[indices],
             half=self.half[indices],
             is_present=is_present,
-            start=steps.start,
+            start=start,
         )
 
     def columns(self, confidence_level: float) -> dict[str, Column]:

@@ -313,10 +313,11 @@ def _windows_table(numbers: ReleaseData, steps: range) -> TextTable:
         headings.append((in_window if numbers.n_series > 1 else "estimate", True))
         headings.append((interval, True))
     rows: list[list[str]] = []
-    for step in steps:
-        alone = range(step, step + 1)
+    published_series = [series for _, series in numbers.series.published(steps, alone=True)]
+    steps_of_series = [series.each_step() for series in published_series]
+    for step, *series_of_step in zip(steps, *steps_of_series, strict=True):
         columns: list[Sequence[str]] = []
-        for _, series in numbers.series.published(alone):
+        for series in series_of_step:
             columns += _numbers_of_step(numbers, step, series)
         for group, *texts in zip(numbers.groups, *columns, strict=True):
             names = [_name_of_window(metadata, step)] if names_windows else []
