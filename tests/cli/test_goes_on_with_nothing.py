@@ -73,6 +73,8 @@ def without_new_windows(confidential: dict[str, Any]) -> dict[str, Any]:
     dropped = confidential["dropped"]
     notes = []
     for note in confidential["notes"]:
+        if note.startswith("windows of a group without any readable row"):
+            continue
         found = beyond_limit.fullmatch(note)
         if found is None:
             notes.append(note)
