@@ -522,6 +522,31 @@ def test_init_asks_for_decimal_sign_of_counts_with_points(
     assert (words in done.err) is is_asked
 
 
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ("1.204", '1.204. Write decimal = "," if it means 1204; else write decimal = "."'),
+        ("1,204", '1,204. Write decimal = "." if it means 1204; else write decimal = ","'),
+    ],
+)
+def test_init_names_both_lines_for_a_number_with_two_meanings(
+    text: str, lines: str, init: Callable[..., Result], loans: Path
+) -> None:
+    (loans / "towns.csv").write_text(f"day;people\n2024-03-01;{text}\n2024-03-02;850\n")
+    assert f"can be read in two ways, as in {lines}" in init("towns.csv").err
+
+
+def test_run_names_the_line_decimal_for_counts_with_points(
+    init: Callable[..., Result], loans: Path, place: Workplace
+) -> None:
+    (loans / "meals.csv").write_text("day,meals\n2024-03-01,850\n2024-03-02,1.204\n")
+    words = ["--count-column", "meals", "--privacy-unit", "meal", "--timezone", "UTC"]
+    dates = ["--start", "2024-03-01", "--until", "2024-03-03"]
+    assert init("meals.csv", *words, *dates, "--decimal", ".", "--bad-rows", "fail").code == 0
+    refused = place.plain("run", "nightly.toml").refused()
+    assert 'if points group thousands in this file, give decimal = ","' in refused
+
+
 def test_init_asks_for_no_decimal_sign_that_it_is_given(
     init: Callable[..., Result], loans: Path
 ) -> None:

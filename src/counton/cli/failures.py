@@ -26,8 +26,13 @@ _RUN_OPTIONS = {
     "max_empty_windows": "max-empty-windows of the job file",
     "lookback": "lookback =",
 }
-#: The same in a refusal: for data of the past, each run needs this line.
-_LINES_TO_ADD = {"until=latest-event": 'until = "latest-event" in the job file'}
+#: The same in a refusal: for data of the past, each run needs the line ``until``. A sign alone, as
+#: in "give decimal ,", would read like the end of a clause.
+_LINES_TO_ADD = {
+    "until=latest-event": 'until = "latest-event" in the job file',
+    "decimal=,": 'decimal = ","',
+    "decimal=.": 'decimal = "."',
+}
 
 
 def names_in_run(models: Iterable[type[Job]] | None = None) -> dict[str, str]:

@@ -219,9 +219,11 @@ def _print_facts(
             f'",". Write numbers without thousands separators, as in {plain}'
         )
     for column, text in facts.doubtful_numbers:
+        plain = NumberText.of(text).plain
+        sign, other = (",", ".") if "." in text else (".", ",")
         console.write_line(
             f"{CONFIDENTIAL}: column {column!r} has numbers that can be read in two ways, as in "
-            f"{text}. Write the decimal sign of the file into the line decimal"
+            f'{text}. Write decimal = "{sign}" if it means {plain}; else write decimal = "{other}"'
         )
     for column, text, number in facts.like_missing[:_SHOWN_COLUMNS]:
         console.write_line(

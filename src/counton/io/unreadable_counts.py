@@ -11,10 +11,10 @@ from counton.io.written_numbers import NumberText
 
 #: Matches a number below 0, also with separators of thousands.
 _NEGATIVE = re.compile(r"-[0-9][0-9.,' ]*")
-#: Matches a number with digits after a comma or a point, and these digits.
-_WITH_DECIMALS = re.compile(r"\+?[0-9]*(?P<sign>[.,])(?P<decimals>[0-9]+)")
-#: Matches a whole number.
-_WHOLE = re.compile(r"[0-9]+(?:\.0{1,2})?")
+#: Matches digits, also with decimals.
+_DIGITS = re.compile(r"(?P<whole>[0-9]+)(?:(?P<sign>[.,])(?P<decimals>[0-9]+))?")
+#: Most decimals of a count, which are zeros; three may be thousands.
+_MOST_DECIMALS = 2
 
 
 class UnreadableCount(NamedTuple):
@@ -44,19 +44,24 @@ class UnreadableCount(NamedTuple):
         >>> UnreadableCount.of("1.204", decimal_sign=".", is_csv=True).file_remedy
         'if such points group thousands, set decimal = "," in the job file'
         """
-        text = text.strip()
+        if text != text.strip():
+            return cls("a count with blanks before or behind it", "remove the blanks")
         if _NEGATIVE.fullmatch(text):
             return cls("a count that is negative", "a count is at least 0: correct the row")
         number = NumberText.parse(text)
         if number is not None and (is_csv or number.separator != "."):
             return cls._of_thousands(number, decimal_sign)
-        decimals = _WITH_DECIMALS.fullmatch(text)
-        if decimals is not None and decimals["decimals"].strip("0"):
+        match = _DIGITS.fullmatch(text)
+        if match is None:
+            return None
+        decimals = match["decimals"] or ""
+        if decimals.strip("0"):
             return cls._of_fraction()
-        if _WHOLE.fullmatch(text):
+        if match["sign"] in (None, decimal_sign) and len(decimals) <= _MOST_DECIMALS:
             words = "a count that is above 2^50 (in tables 2^32)"
             return cls(words, Problem.NO_COUNT.remedy(""))
-        return None
+        remedy = f"write counts without decimals, as in {match['whole']}"
+        return cls("a count that has decimals", remedy)
 
     @classmethod
     def _of_fraction(cls) -> UnreadableCount:
@@ -76,5 +81,5 @@ class UnreadableCount(NamedTuple):
                 f"{param('decimal', ',')}",
                 'if such points group thousands, set decimal = "," in the job file',
             )
-        remedy = f"write counts without thousands separators, as in {whole}"
-        return cls("a count that has thousands separators", remedy, remedy)
+        words = "a count that has thousands separators"
+        return cls(words, f"write counts without thousands separators, as in {whole}")
