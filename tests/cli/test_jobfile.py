@@ -700,4 +700,4 @@ def test_longer_lookback_is_named_as_a_line_of_the_file(file: Path, place: Workp
     place.plain("run", str(file), "--only", "visits", "--until", "2024-03-03").fine()
     (place.folder / "e.csv").write_text(f"{ROWS}2024-03-06T09:00,home,3\n")
     done = place.plain("run", str(file), "--only", "visits", "--until", "2024-03-07")
-    assert done.err.endswith('and set lookback = "4d" (in a job file)\n')
+    assert 'For this run alone, set lookback = "4d" (in a job file).' in done.err

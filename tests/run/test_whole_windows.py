@@ -127,7 +127,7 @@ def test_lookback_shorter_than_missed_days_is_refused(tmp_path: Path) -> None:
     now(whole_job(state, [(1, "a")], 1, lookback="1d"))
     with pytest.raises(
         InvalidInputError,
-        match=r"lookback=2d reaches back to 2024-03-03.* first window that is not released "
+        match=r"lookback reaches back to 2024-03-03.* first window that is not released "
         r"yet begins at 2024-03-02.* For this run alone, set lookback=3d\. If the input "
         r"lacks rows, add the rows from 2024-03-02.* to 2024-03-03.*$",
     ):

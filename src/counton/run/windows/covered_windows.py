@@ -51,7 +51,7 @@ def covered_windows(
     begin = windows.format_moment(int(windows.ends(range(released, released + 1))[0]))
     end = windows.format_moment(int(windows.ends(range(covered.start - 1, covered.start))[0]))
     raise InvalidInputError(
-        f"{param('lookback', lookback)} reaches back to {end}, but the first window that is not "
+        f"{param('lookback')} reaches back to {end}, but the first window that is not "
         f"released yet begins at {begin}. That window would be released without its rows. For this "
         f"run alone, set {param('lookback', longer)}. If the input lacks rows, add the rows from "
         f"{begin} to {end}"
