@@ -3,6 +3,7 @@
 Each case releases exact numbers of rows that are the worst for it, and compares both.
 """
 
+import json
 from datetime import datetime, timedelta
 from itertools import product
 from pathlib import Path
@@ -166,3 +167,29 @@ def test_every_output_says_that_users_count_more_than_once(tmp_path: Path) -> No
     assert sentence in guarantee_of_stream(again.numbers)["systematic_errors"]
     screen = " ".join(screen_of(released.numbers).notes)
     assert "(where one guest may count more than once)" in screen
+
+
+@pytest.mark.parametrize(
+    ("options", "is_distinct"),
+    [
+        (options_of("1w", "1w", 1, None, once=False, grouped=False), True),
+        (options_of("1d", "1d", 2, None, once=True, grouped=True), True),
+        (options_of("1w", "1w", 1, None, once=False, grouped=True), False),
+        (options_of("1d", "1w", 1, None, once=False, grouped=False), False),
+        (options_of("1w", "1w", 1, None, once=False, grouped=False) | {"event_name": "meal"},
+         False),
+    ],
+)  # fmt: skip
+def test_metadata_call_numbers_distinct_as_screens_do(
+    options: dict[str, Any], is_distinct: bool, tmp_path: Path
+) -> None:
+    ROWS.write_parquet(tmp_path / "e.parquet")
+    table = tmp_path / "t.csv"
+    with run(job(tmp_path, options)) as outcome:
+        numbers = outcome.read().numbers
+        assert ("istinct guests" in screen_of(numbers).heading) == is_distinct
+        write_release(numbers, table)
+        written = outcome.read().describe()
+    facts = json.loads((tmp_path / "t.csv.json").read_text())
+    assert facts["description"]["people"]["distinct"] == is_distinct
+    assert read(table).describe() == written

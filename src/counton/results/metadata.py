@@ -389,7 +389,7 @@ class ReleaseMetadata:
             "groups": None if self.domain is None else list(self.domain),
             **({} if self.other_group is None else {"other_group": self.other_group}),
             "unit": self.privacy_unit,
-            "people": self.contribution_rule.to_dict(),
+            "people": self.rule_in_words.to_dict(),  # distinct users, wherever texts say so
             "series": self.series,
             **self.recent_sums(),
             "metric": self.metric,
