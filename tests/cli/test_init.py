@@ -564,11 +564,12 @@ def test_init_asks_for_no_decimal_sign_of_columns_of_users_and_groups(
     assert "decimal" not in (loans / "nightly.toml").read_text()
 
 
-def test_init_names_thousands_separators_of_counts_with_commas(
-    init: Callable[..., Result], loans: Path
+@pytest.mark.parametrize("words", [["--count-column", "meals"], []])
+def test_init_names_thousands_separators_of_numbers_with_commas(
+    words: list[str], init: Callable[..., Result], loans: Path
 ) -> None:
     (loans / "meals.csv").write_text('day,meals\n2024-03-01,"1,204"\n2024-03-02,850\n')
-    done = init("meals.csv", "--count-column", "meals")
+    done = init("meals.csv", *words)
     assert "confidential: column 'meals' has thousands separators, as in 1,204." in done.err
     assert "Write numbers without thousands separators, as in 1204\n" in done.err
 

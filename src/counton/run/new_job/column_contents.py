@@ -418,13 +418,17 @@ def _are_mostly_numbers(column: pl.Series) -> bool:
 
 
 def find_thousands(
-    columns: Iterable[pl.Series], count_column: str | None = None
+    columns: Iterable[pl.Series],
+    count_column: str | None = None,
+    *,
+    commas_group_thousands: bool = False,
 ) -> tuple[tuple[str, str], ...]:
     """Return the columns of numbers with separators of thousands, and such a number.
 
     Args:
         columns: the first values of the columns.
         count_column: the column of counts. These are whole, so that a comma groups thousands.
+        commas_group_thousands: whether a comma is no decimal sign in other columns either.
 
     >>> find_thousands([pl.Series("income", ["3.424,66", "810,5"]), pl.Series("ip", ["10.0.0.17"])])
     (('income', '3.424,66'),)
@@ -435,17 +439,18 @@ def find_thousands(
     for column in columns:
         if column.dtype != pl.String:
             continue
-        are_counts = column.name == count_column
+        is_comma_certain = commas_group_thousands or column.name == count_column
         values = _some_of(column).str.strip_chars()
         plain = f"{_WHOLE}|{_WITH_COMMA}|{_WITH_POINT}"
         is_grouped = ~values.str.contains(plain) | values.str.contains(r"[.,].*[.,]")
-        if are_counts:
+        if is_comma_certain:
             is_grouped |= values.str.contains(_COMMA_THOUSANDS)
         texts = values.filter(is_grouped)
         numbers = [NumberText.parse(text) for text in texts.to_list()]
         n_others = sum(number is None for number in numbers)
         certain = [
-            number is not None and (number.is_certain or (are_counts and number.separator == ","))
+            number is not None
+            and (number.is_certain or (is_comma_certain and number.separator == ","))
             for number in numbers
         ]
         if any(certain) and n_others <= (1 - _LEAST_SHARE_OF_VALUES) * values.len():

@@ -131,7 +131,11 @@ class FirstLook:
             totals=find_totals(some.iter_columns()),
             like_missing=find_like_missing(sample[name] for name in _user_columns(sample, job)),
             not_utf8=reveal(self._not_utf8),
-            thousands=find_thousands(some.iter_columns(), count_column),
+            thousands=find_thousands(
+                some.iter_columns(),
+                count_column,
+                commas_group_thousands=self.separator == "," and self.decimal == ".",
+            ),
             doubtful_numbers=doubtful_numbers,
         )
         time = "" if job.time is None else str(job.time)
