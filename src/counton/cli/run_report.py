@@ -21,6 +21,7 @@ from counton.results.privacy_text import users_note_of
 from counton.results.released_table import last_numbers
 from counton.results.subject_text import size_of_table
 from counton.results.systematic_errors import systematic_errors
+from counton.run.counting.operator_counts import ChangedWindow
 from counton.run.input_notes import differing_rows_note, number_missing
 from counton.run.rows.row_numbers import RowNumbers, WithoutRows
 from counton.run.run_job import RowCounts, RunReport, RunResult
@@ -38,10 +39,13 @@ from counton.run.spec.terms import (
 )
 from counton.run.windows.held_back import HeldBackWindows
 from counton.statistics.catalogue import statistic_to_dict
-from counton.windowing.windows import ENDLESS_STEPS
+from counton.windowing.windows import ENDLESS_STEPS, Windows
 
 #: Largest number of windows, or of groups, that a note names.
 _MOST_NAMED_WINDOWS = 7
+#: Microseconds of an hour.
+_HOUR = 3_600_000_000
+_HOURS_OF_DAY = 24
 
 
 # --------------------------------------------------------------------------- lines for everybody
@@ -57,7 +61,7 @@ def progress_line(result: RunResult) -> str:
         return f"Nothing new. Released before: {contents}."
     all_windows_text = _of_all_windows(result)
     if new == 0 and result.after == 0:
-        return "No window is released: the first one has not ended yet."
+        return "No window is released yet."
     if new == 0:
         released = counted(result.after, "window")
         if all_windows_text:
@@ -84,19 +88,33 @@ def next_window_line(result: RunResult) -> str | None:
         return None
     number = result.after + 1
     end = int(windows.ends(range(number, number + 1))[0])
-    local = windows.local(end + result.options.release_delay)
-    due = f"{local:%Y-%m-%d %H:%M:%S}".removesuffix(":00")
+    due_us = end + result.options.release_delay
+    due = f"{windows.local(due_us):%Y-%m-%d %H:%M:%S}".removesuffix(":00")
     when = f"from {due} ({windows.timezone})"
-    if result.options.until == "latest-event":
+    if _newest_row_decides(result, due_us):
         when = f"once there is an event of {due} ({windows.timezone}) or later"
-    elif isinstance(result.options.until, datetime):
-        when = f"with until = {due} ({windows.timezone}) or later"
+    elif result.options.until == "latest-event" or isinstance(result.options.until, datetime):
+        or_later = "" if number == windows.steps else " or later"  # a run refuses later times
+        when = f"with until = {due} ({windows.timezone}){or_later}"
     delay = result.job.release_delay
     after_end = f", {delay} after its end" if result.options.release_delay else ""
-    return f"window {number:,} can be released {when}{after_end}{_needed_row(result, number)}"
+    return (
+        f"window {number:,} can be released {when}{after_end}{_needed_row(result, number, due_us)}"
+    )
 
 
-def _needed_row(result: RunResult, number: int) -> str:
+def _newest_row_decides(result: RunResult, due_us: int) -> bool:
+    """Return whether a row can release a window; rows after the last window stop a run instead.
+
+    Args:
+        result: the run.
+        due_us: when the window is due, in microseconds since 1970.
+    """
+    by_newest_row = result.options.until == "latest-event"
+    return by_newest_row and due_us < result.spec.terms.windowing.windows.end
+
+
+def _needed_row(result: RunResult, number: int, due_us: int) -> str:
     """Return which row the release of the next window needs, as words after a comma; "" if none.
 
     `counton.run.windows.due_windows` refuses windows after the newest row, and
@@ -106,13 +124,14 @@ def _needed_row(result: RunResult, number: int) -> str:
     Args:
         result: the run.
         number: the number of the next window.
+        due_us: when it is due, in microseconds since 1970.
     """
     options = result.options
     needs_any_row = isinstance(options.input, Snapshot)
     any_row = ", once there is a row" if needs_any_row else ""
     n_may_be_empty = options.max_empty_windows
     first_needed = number - n_may_be_empty
-    if options.allow_empty_windows or options.until == "latest-event":
+    if options.allow_empty_windows or _newest_row_decides(result, due_us):
         return ""
     if options.input.lookback is not None:
         if not n_may_be_empty:
@@ -485,13 +504,24 @@ def _changed_windows(result: RunReport) -> list[str]:
         f"{windows.span_text(range(window.number, window.number + 1))}: "
         f"{counted(window.now, noun)}, previously {window.before:,} "
         f"({window.added:,} added, {window.missing:,} missing{net}); "
-        f"window {'updated' if window.is_open else 'not updated, because it is final'}"
+        f"window {_update_in_words(result, window)}"
         for window in reversed(changed[-_MOST_NAMED_WINDOWS:])
     ]
     rest = len(changed) - len(lines)
     if rest > 0:
         lines.append(f"rows of {counted(rest, 'earlier window')} differ as well")
     return lines
+
+
+def _update_in_words(result: RunReport, window: ChangedWindow) -> str:
+    """Return whether a window of which rows differ was updated, and if not, why."""
+    windows = result.spec.terms.windowing.windows
+    if window.is_open:
+        return "updated"
+    may_be_updated = window.number >= windows.first_open(result.after) and windows.n_revisions > 0
+    if may_be_updated and result.after < windows.steps:
+        return "not updated yet, because no new window was due"
+    return "not updated, because it is final"
 
 
 def missing_row_notes(without_rows: WithoutRows, spec: StreamSpec) -> list[str]:
@@ -592,7 +622,10 @@ def unlisted_group_notes(rows: RowNumbers, spec: StreamSpec) -> list[str]:
     names = "; ".join(
         f"{shown_beside(name, declared)}, {number:,}" for name, number in rows.unlisted_names
     )
-    lines = [f"{line} (most often {names})" if names else line for line in lines]
+    # Names are of all rows read, also of those that lack another value.
+    has_rows_left_out = rows.unlisted and (rows.missing or rows.quarantined)
+    most_often = "most often in all rows read:" if has_rows_left_out else "most often"
+    lines = [f"{line} ({most_often} {names})" if names else line for line in lines]
     return lines + without_group
 
 
@@ -635,15 +668,6 @@ def _remedy_of_late_rows(result: RunReport) -> str:
     windows = result.spec.terms.windowing.windows
     counts = result.confidential_counts()
     rows = counts.input.timeliness
-    wait = windows.length_text(counts.input.late_by)
-    option = param("release_delay", wait)
-    if result.options.release_delay:
-        option = f"{param('release_delay')} longer by {wait}"
-    share_after_wait = "all of these"
-    later = ""
-    if rows.in_time_after_wait < rows.counted:
-        share_after_wait = _share(rows.in_time_after_wait, rows.counted)
-        later = f"; {counted(rows.counted - rows.in_time_after_wait, 'row')} came later"
     within_limit = " within their user's limit" if _limits_users(result) else ""
     n_too_old = max(_number_of_closed_windows(result), counts.input.choice.new_past)
     too_old = ""
@@ -654,16 +678,62 @@ def _remedy_of_late_rows(result: RunReport) -> str:
         f"of {counted(rows.counted, 'new row')}{within_limit} that may count, {rows.in_time:,} "
         f"({_share(rows.in_time, rows.counted)}) "
         f"{'was' if rows.in_time == 1 else 'were'} in time for their "
-        f"{windows.period or 'window'}. With {option}, {share_after_wait} would have been in "
-        f"time{later}.{too_old}"
+        f"{windows.period or 'window'}.{_effect_of_delay(result)}{too_old}"
     )
     if not _may_revise(result):
         return sentence
-    revising = param("allowed_lateness", wait)
+    revising = param("allowed_lateness", windows.length_text(counts.input.late_by))
     return (
         f"{sentence} To add late rows to their own windows: a new stream with {revising}, which "
         "spends the privacy loss again"
     )
+
+
+def _effect_of_delay(result: RunReport) -> str:
+    """Return a sentence on how many rows a longer release delay would have found in time.
+
+    After the last release there is none: nobody knows how long before the run the rows arrived.
+    """
+    windows = result.spec.terms.windowing.windows
+    if result.before >= windows.steps:
+        return ""
+    counts = result.confidential_counts()
+    rows = counts.input.timeliness
+    delay = _text_of_longer_delay(windows, result.before, counts.input.late_by)
+    option = param("release_delay", delay)
+    if result.options.release_delay:
+        option = f"{param('release_delay')} longer by {delay}"
+    share_after_wait = "all of these"
+    later = ""
+    if rows.in_time_after_wait < rows.counted:
+        share_after_wait = _share(rows.in_time_after_wait, rows.counted)
+        later = f"; {counted(rows.counted - rows.in_time_after_wait, 'row')} came later"
+    return f" With {option}, {share_after_wait} would have been in time{later}."
+
+
+def _text_of_longer_delay(windows: Windows, released: int, late_by: int) -> str:
+    """Return by how much longer a release must wait for rows that came some windows too late.
+
+    The earlier run came before the next window ended. A release delay is a fixed time, but windows
+    of days, weeks and months are not equally long.
+
+    Args:
+        windows: the windows of the stream.
+        released: number of windows released before.
+        late_by: by how many windows the rows came too late.
+
+    >>> from datetime import UTC, datetime
+    >>> months = Windows(datetime(2024, 1, 1, tzinfo=UTC), "1mo", 12)
+    >>> [_text_of_longer_delay(months, 2, late_by) for late_by in (1, 2)]
+    ['31d', '60d']
+    """
+    first = released + 1 - late_by
+    begin, end = (int(windows.ends(range(step, step + 1))[0]) for step in (first, released + 1))
+    hours, rest = divmod(end - begin, _HOUR)
+    if rest or hours < _HOURS_OF_DAY:
+        return windows.length_text(late_by)
+    days, hours_of_day = divmod(hours, _HOURS_OF_DAY)
+    return f"{hours}h" if hours_of_day else f"{days}d"
 
 
 def _share(count: int, total: int) -> str:
