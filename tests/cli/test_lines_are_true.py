@@ -1,0 +1,54 @@
+"""Every line of ``counton run`` is true, by an oracle that reads only the files and the job.
+
+Seeds draw small situations (`tests/support/nightly_situations.py`): files of events, of users and
+of counts, with rows that are late, missing, repeated, changed or unreadable. Each line of each
+night is checked (`tests/support/line_checks.py`) against numbers that the oracle works out
+(`tests/support/line_oracle.py`). Lines that say what a later run does are proved by that run
+(`tests/support/nightly_play.py`). A line of an unknown form fails the test.
+"""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from nightly_play import FalseLine, Player, set_clocks
+
+from counton.cli.app import app
+
+#: Seeds whose situations print nearly all forms of lines.
+SEEDS = (17, 19, 22, 30, 35, 50, 56, 68, 76, 89)
+#: Further seeds, for which there is less time.
+MORE_SEEDS = range(100, 135)
+
+
+def command(folder: Path, *words: str) -> Any:
+    """Call ``counton`` in a folder."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.chdir(folder)
+        done = CliRunner().invoke(app, [*words], prog_name="counton")
+    if done.exception is not None and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    return done
+
+
+def false_lines(seeds: Iterable[int], folder: Path, patched: pytest.MonkeyPatch) -> list[FalseLine]:
+    """Return the lines of some situations that are not true."""
+    set_clocks(patched)
+    found = []
+    for seed in seeds:
+        own_folder = folder / f"{seed}"
+        (own_folder / "work").mkdir(parents=True)
+        patched.setenv("XDG_STATE_HOME", str(own_folder / "home"))
+        found += Player(seed, own_folder / "work", command).play()
+    return found
+
+
+def test_lines_of_runs_are_true(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not false_lines(SEEDS, tmp_path, monkeypatch)
+
+
+@pytest.mark.long
+def test_lines_of_more_runs_are_true(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not false_lines(MORE_SEEDS, tmp_path, monkeypatch)
