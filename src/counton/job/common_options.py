@@ -47,8 +47,8 @@ class WindowOptions(Section):
     )
     start: v.Moment | None = option("Start of the first window, as in 2024-03-01.", OFTEN)
     until: v.Moment | None = option(
-        "Release windows that ended by this time less release-delay, or latest-event: by the "
-        "newest row. [default: now]",
+        "Release windows to this time less release-delay, or latest-event: by the newest row. "
+        "[default: now]",
         EACH_RUN,
         OFTEN,
         ALL_JOBS,
