@@ -1,5 +1,7 @@
 """Windows of a table of counts that are released as 0, because their counts are missing."""
 
+from datetime import date, timedelta
+
 import pytest
 
 from .conftest import Workplace
@@ -40,6 +42,25 @@ def test_windows_without_a_count_are_named(place: Workplace, options: tuple[str,
     done = place.plain("run", str(place.folder / "nightly.toml"), *options).fine()
     assert f"confidential: job gates: {NOTE}" in done.err.splitlines()
     assert "without a count" not in done.out
+
+
+def test_windows_without_a_count_are_named_in_stretches_of_each_group(place: Workplace) -> None:
+    """One group lacks every second week and the last eight. Another group lacks only two weeks."""
+    weeks = [date(2024, 1, 1) + timedelta(weeks=number) for number in range(24)]
+    lacking = {"A": {*range(1, 16, 2), *range(16, 24)}, "B": {20, 21}, "new": {2}}
+    rows = [
+        f"{week},{group},{'' if number in lacking[group] else 1200}\n"
+        for number, week in enumerate(weeks)
+        for group in lacking
+    ]
+    (place.folder / "e.csv").write_text("week,branch,visitors\n" + "".join(rows))
+    (place.folder / "nightly.toml").write_text(JOB.replace("2024-01-29", "2024-06-17"))
+    done = place.plain("run", str(place.folder / "nightly.toml")).fine()
+    line = next(line for line in done.err.splitlines() if "without a count" in line)
+    assert line.count("'A', ") == 5
+    assert "19 windows of a group without a count" in line
+    assert "; 'A', 15 April to 16 June 2024; " in line
+    assert "; 'new', 15 January to 21 January 2024; 'B', 20 May to 2 June 2024; 3 more)" in line
 
 
 def test_windows_whose_counts_are_set_aside_are_named(place: Workplace) -> None:

@@ -542,10 +542,8 @@ def missing_row_notes(without_rows: WithoutRows, spec: StreamSpec) -> list[str]:
     windows = spec.terms.windowing.windows
     gaps = without_rows.group_gaps
     if gaps:
-        shown = [
-            f"{name!r}, {windows.span_text(gap.windows)}"
-            for name, gap in gaps[:_MOST_NAMED_WINDOWS]
-        ]
+        chosen = _choose_stretches([(name, gap.windows) for name, gap in gaps])
+        shown = [f"{name!r}, {windows.span_text(stretch)}" for name, stretch in chosen]
         number = sum(gap.n_windows for _, gap in gaps)
         notes.append(
             f"windows of a group without any readable row, unlike other groups: {number:,} "
@@ -570,6 +568,60 @@ def _with_number_of_rest(shown: list[str], number: int) -> list[str]:
     return [*shown, f"{rest:,} more"] if rest else shown
 
 
+def _choose_stretches(
+    stretches: Sequence[tuple[str | None, range]],
+) -> list[tuple[str | None, range]]:
+    """Choose the stretches of windows that a line names: of each group the longest ones.
+
+    A second stretch of one group is named only if a first one of each group is.
+
+    Args:
+        stretches: the name of a group and a stretch of windows, in order of groups.
+
+    Returns:
+        The chosen ones, in the same order.
+
+    >>> days = [("A", range(day, day + 1)) for day in range(0, 16, 2)]
+    >>> chosen = _choose_stretches([*days, ("B", range(4))])
+    >>> len(chosen), chosen[-2:]
+    (7, [('A', range(10, 11)), ('B', range(0, 4))])
+    """
+    indices_of_groups: dict[str | None, list[int]] = {}
+    for index, (group, _) in enumerate(stretches):
+        indices_of_groups.setdefault(group, []).append(index)
+    ranked = []
+    for indices in indices_of_groups.values():
+        longest_first = sorted(indices, key=lambda index: -len(stretches[index][1]))
+        ranked += list(enumerate(longest_first))
+    chosen = sorted(index for _, index in sorted(ranked)[:_MOST_NAMED_WINDOWS])
+    return [stretches[index] for index in chosen]
+
+
+def _stretches_of_cells(
+    cells: Sequence[tuple[int, str | None]],
+) -> list[tuple[str | None, range]]:
+    """Return the stretches of consecutive windows of each group.
+
+    Args:
+        cells: numbers of windows in ascending order, each with the name of a group.
+
+    >>> _stretches_of_cells([(1, "A"), (2, "A"), (2, "B"), (4, "A")])
+    [('A', range(1, 3)), ('A', range(4, 5)), ('B', range(2, 3))]
+    """
+    stretches_of_groups: dict[str | None, list[range]] = {}
+    for window, group in cells:
+        stretches = stretches_of_groups.setdefault(group, [])
+        if stretches and stretches[-1].stop == window:
+            stretches[-1] = range(stretches[-1].start, window + 1)
+        else:
+            stretches.append(range(window, window + 1))
+    return [
+        (group, stretch)
+        for group, stretches in stretches_of_groups.items()
+        for stretch in stretches
+    ]
+
+
 def _missing_count_notes(cells: Sequence[tuple[int, str | None]], spec: StreamSpec) -> list[str]:
     """Return a sentence on windows that are released as 0 because rows of counts lack values.
 
@@ -580,11 +632,12 @@ def _missing_count_notes(cells: Sequence[tuple[int, str | None]], spec: StreamSp
     if not cells:
         return []
     windows = spec.terms.windowing.windows
+    stretches = _stretches_of_cells(cells)
     shown = [
-        f"{'' if group is None else f'{group!r}, '}{windows.span_text(range(window, window + 1))}"
-        for window, group in cells[:_MOST_NAMED_WINDOWS]
+        f"{'' if group is None else f'{group!r}, '}{windows.span_text(stretch)}"
+        for group, stretch in _choose_stretches(stretches)
     ]
-    shown = _with_number_of_rest(shown, len(cells))
+    shown = _with_number_of_rest(shown, len(stretches))
     group_text = "" if cells[0][1] is None else " of a group"
     return [
         f"{counted(len(cells), 'window')}{group_text} without a count, released as 0 with noise "
