@@ -305,7 +305,7 @@ CASES: dict[str, Callable[[], tuple[int, str]]] = {
     "reaches back to": missed_runs,
     "lies in the future": lambda: count(until="2999-01-01"),
     "is not after": lambda: count(until="2024-02-01"),
-    "ended yet": lambda: count(until="2024-03-01"),
+    "released yet": lambda: count(until="2024-03-01"),
     "has been counted already": new_file_twice,
     "was counted with other bytes": changed_file,
     "(here": changed_option,
