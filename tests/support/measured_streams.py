@@ -402,9 +402,9 @@ class Case:
             if self.guarantee == "delta":
                 return "expiring=True cannot be used with delta"
             if self.statistic == "report":
-                return "a report shares a budget that does not fade"
+                return "the statistics of a report share a budget that does not expire"
             if self.statistic == "reach" and self.windows == "expire later":
-                return "its releases begin anew with each period"
+                return "the totals of reach begin again with each period"
         if self.measured.users and self.windows == "allowed_lateness":
             return {
                 "distinct": "a user counts once, in the window of the first row",
