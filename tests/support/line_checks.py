@@ -1020,6 +1020,13 @@ def _(self: LineChecker, match: re.Match[str]) -> None:
     holds(newest < self.oracle.edges[0], "it is not before the first window")
 
 
+@form(_R + r"The newest row \((\S+ [\d:]+)\S*\) lies in the future\. Correct it, or give --until")
+def _(self: LineChecker, match: re.Match[str]) -> None:
+    newest = max(row.at for row in self.facts.rows if row.at is not None)
+    holds(match[1] == _minute(self, newest), "newest row")
+    holds(newest > self.oracle.now, "it is not in the future")
+
+
 @form(
     _R + r"There are no rows, so none tells which windows have ended\. Give --until, or add "
     r"rows"
