@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from counton.job.statistics.sum import SumJob
 from counton.noise import Key
 from counton.run import Job, run
 from counton.run.counting import plan_steps, unchanged_rows
+from counton.run.counting.step_inputs import PlannedSteps
 from counton.run.erasure import erase_user
 from counton.run.prepared_run import PreparedRun
 from counton.run.rows import kept_sums, read_rows, row_reading
@@ -492,3 +494,29 @@ def test_sums_of_values_are_restored_exactly(
         with reading_always(monkeypatch) if state == "slow.db" else monkeypatch.context():
             shown[state] = [outcome(job, key, START + timedelta(days=day)) for day in nights]
     assert shown["quick.db"] == shown["slow.db"]
+
+
+def test_only_totals_of_changed_windows_are_kept() -> None:
+    totals = pl.DataFrame(
+        {
+            "window": [2, 3, 5, 9],
+            "cell": [0, 1, 0, 0],
+            "seen_rows": [4, 7, 1, 8],
+            "counted_rows": [0, 7, 0, 0],
+        }
+    )
+    measurement: Any = SimpleNamespace(kept=("rows",), n_sums=2)
+    unused: Any = None
+    steps = PlannedSteps(
+        rows=unused,
+        span=unused,
+        measurement=measurement,
+        totals=totals,
+        changed=np.array([2, 5, 9]),
+        counts=unused,
+        missing=unused,
+        late_rows_before=unused,
+    )
+    kept = steps.totals_by_window(range(2, 6), is_first=True, is_last=False)
+    assert kept.steps.tolist() == [2, 5]
+    assert kept.totals[:, :, 0].tolist() == [[[4, 0], [4, 0]], [[1, 0], [1, 0]]]

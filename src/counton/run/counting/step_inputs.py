@@ -239,8 +239,12 @@ class PlannedSteps:
                 windows, np.zeros((0, 2, len(measures), self.measurement.n_sums), np.int64)
             )
         totals = self.totals.filter(_window.is_between(int(windows[0]), int(windows[-1])))
-        totals = totals.filter(_window.is_in(windows))
-        window_index = np.searchsorted(windows, totals["window"].to_numpy())
+        windows_of_totals = totals["window"].to_numpy()
+        window_index = np.searchsorted(windows, windows_of_totals)
+        is_changed = windows[window_index] == windows_of_totals
+        if not is_changed.all():
+            totals = totals.filter(is_changed)
+            window_index = window_index[is_changed]
         cell = totals["cell"].to_numpy()
         arrays = np.zeros(
             (len(windows), 2, len(measures), self.measurement.n_sums), _narrowest(totals, measures)
