@@ -655,16 +655,17 @@ def _(self: LineChecker, match: re.Match[str]) -> None:
     n_told = number(match[1])
     shown = match[3].split("; ")
     rest = re.fullmatch(rf"{_N} more", shown[-1])
-    n_rest = 0
     if rest is not None:
-        n_rest = number(rest[1])
         shown = shown[:-1]
-    is_exact(len(shown) + n_rest, n_told, "named windows")
+    n_named = 0
     for words in shown:
         named = re.fullmatch(r"(?:'(\w+)', )?(.*)", words)
         assert named is not None
-        (window,) = self.windows_of(named[2])
-        holds((window, named[1] or "") in lacking, f"{words} has a count")
+        for window in self.windows_of(named[2]):
+            holds((window, named[1] or "") in lacking, f"window {window} of {words} has a count")
+            n_named += 1
+    n_rest = 0 if rest is None else number(rest[1])  # stretches
+    is_within(n_told, Bounds(n_named + n_rest, len(lacking) if n_rest else n_named), "windows")
     holds(n_told <= len(lacking), f"{n_told} of {len(lacking)} windows")
 
 
