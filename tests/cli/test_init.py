@@ -536,6 +536,27 @@ def test_init_names_both_lines_for_a_number_with_two_meanings(
     assert f"can be read in two ways, as in {lines}" in init("towns.csv").err
 
 
+def test_count_with_three_zeros_as_decimals_must_be_corrected_in_the_file(
+    init: Callable[..., Result], loans: Path, place: Workplace
+) -> None:
+    """It is not read with a point as decimal sign. `init` and the run name this remedy."""
+    (loans / "calls.csv").write_text("day,calls\n2024-03-01,4.000\n2024-03-02,12.000\n")
+    words = ["--count-column", "calls", "--privacy-unit", "call", "--timezone", "UTC"]
+    words += ["--start", "2024-03-01", "--until", "2024-03-03", "--bad-rows", "fail"]
+    done = init("calls.csv", *words)
+    assert (
+        'in two ways, as in 4.000. Write decimal = "," if it means 4000; else write decimal = "."'
+        ", and write whole counts into the file" in done.err
+    )
+    text = (loans / "nightly.toml").read_text()
+    assert "counts such as 4.000 must be written as 4 in the file" in " ".join(text.split())
+    (loans / "nightly.toml").write_text(text.replace('decimal = ""', 'decimal = "."'))
+    refused = place.plain("run", "nightly.toml").refused()
+    assert "else write counts without decimals, such as 4.000 as 4" in refused
+    (loans / "calls.csv").write_text("day,calls\n2024-03-01,4\n2024-03-02,12\n")
+    assert "Released 2 new windows" in place.plain("run", "nightly.toml").fine().out
+
+
 def test_run_names_the_line_decimal_for_counts_with_points(
     init: Callable[..., Result], loans: Path, place: Workplace
 ) -> None:

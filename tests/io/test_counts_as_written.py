@@ -168,17 +168,22 @@ def test_refused_count_with_points_names_the_decimal_comma(tmp_path: Path) -> No
     file = tmp_path / "e.csv"
     file.write_text("time;n\n2024-03-01;1.000\n")
     with pytest.raises(
-        InvalidInputError, match=r"'1\.000'\); write it without the point; if points gro"
+        InvalidInputError,
+        match=r"'1\.000'\); if points group .*; else write counts without decimals, such as 4",
     ):
         counted(file, tmp_path, separator=";")
 
 
+#: What the file of bad rows says of a point that may group thousands.
+BOTH_READINGS = (
+    'if such points group thousands, set decimal = "," in the job file; else write counts without '
+    "decimals"
+)
 #: What the file of bad rows says of a text, by the text and the decimal sign.
 PROBLEMS = {
-    ("1.204", "."): "a count that has a point before three digits; if such points group thousands, "
-    'set decimal = "," in the job file',
-    ("1.204,0", "."): "a count that has a point before three digits; if such points group "
-    'thousands, set decimal = "," in the job file',
+    ("1.204", "."): f"a count that has a point before three digits; {BOTH_READINGS}",
+    ("4.000", "."): f"a count that has a point before three digits; {BOTH_READINGS}",
+    ("1.204,0", "."): f"a count that has a point before three digits; {BOTH_READINGS}",
     ("1,204", "."): "a count that has thousands separators",
     ("1'204", ","): "a count that has thousands separators",
     ("1204.000", "."): "a count that has decimals",

@@ -221,9 +221,11 @@ def _print_facts(
     for column, text in facts.doubtful_numbers:
         plain = NumberText.of(text).plain
         sign, other = (",", ".") if "." in text else (".", ",")
+        in_file = ", and write whole counts into the file" if column == job.count_column else ""
         console.write_line(
             f"{CONFIDENTIAL}: column {column!r} has numbers that can be read in two ways, as in "
             f'{text}. Write decimal = "{sign}" if it means {plain}; else write decimal = "{other}"'
+            f"{in_file}"
         )
     for column, text, number in facts.like_missing[:_SHOWN_COLUMNS]:
         console.write_line(

@@ -42,7 +42,8 @@ class UnreadableCount(NamedTuple):
         >>> UnreadableCount.of("12,5", decimal_sign=",", is_csv=True).words
         'a count that is not a whole number'
         >>> UnreadableCount.of("1.204", decimal_sign=".", is_csv=True).file_remedy
-        'if such points group thousands, set decimal = "," in the job file'
+        'if such points group thousands, set decimal = "," in the job file; else write counts
+        without decimals'
         """
         if text != text.strip():
             return cls("a count with blanks before or behind it", "remove the blanks")
@@ -77,9 +78,10 @@ class UnreadableCount(NamedTuple):
         if number.separator == "." and decimal_sign == ".":
             return cls(
                 "a count that has a point before three digits",
-                "write it without the point; if points group thousands in this file, give "
-                f"{param('decimal', ',')}",
-                'if such points group thousands, set decimal = "," in the job file',
+                f"if points group thousands in this file, give {param('decimal', ',')}; else write "
+                "counts without decimals, such as 4.000 as 4",
+                'if such points group thousands, set decimal = "," in the job file; else write '
+                "counts without decimals",
             )
         words = "a count that has thousands separators"
         return cls(words, f"write counts without thousands separators, as in {whole}")

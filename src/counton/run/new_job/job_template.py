@@ -364,8 +364,8 @@ def _remark_on_decimal(job: CountJob) -> str:
     """Return a remark on the decimal sign, if the first rows do not show it."""
     if job.count_column is not None:
         return (
-            'decimal sign of the counts: "," if 1.204 means 1204; if it does not, correct the '
-            "file, because counts are whole numbers"
+            'decimal sign of the counts: "," if 1.204 means 1204; else ".", and counts such as '
+            "4.000 must be written as 4 in the file"
         )
     return (
         'decimal sign of the numbers, some of which can be read in two ways: "," if 1.204 means '
