@@ -102,7 +102,10 @@ def job(folder: Path, what: str, options: dict[str, Any], rows: pl.DataFrame = R
 
 def expected(what: str, option: str, *, dropped: bool) -> list[str]:
     """The lines, written down once more from what was asked."""
-    last_day = "ended at least 35 days before the end of the last day that earlier runs released"
+    last_day = (
+        "ended at least 35 days of 24 hours "
+        "before the end of the last day that earlier runs released"
+    )
     old = f" if their UTC day {last_day}"
     late = {
         "people": "",
@@ -419,9 +422,27 @@ def test_too_old_rows_end_35_days_before_last_day_of_earlier_runs(
     assert counted == [len(days) - 1 - len(too_old), 0, 0]
     assert n_too_old == len(too_old)
     assert published.endswith(
-        f"or not at all if their {whose} ended at least 35 days before the end of the last day "
+        f"or not at all if their {whose} ended at least 35 days of 24 hours "
+        "before the end of the last day "
         "that earlier runs released"
     )
+
+
+def test_35_days_of_a_late_row_have_24_hours_where_clocks_change(tmp_path: Path) -> None:
+    """Clocks are set forward on 9 March. One day later, the row would be too old."""
+    options = {**DISTINCT, "timezone": "America/New_York", "contribution_period": "1d"}
+    days = ["2025-02-22", "2025-02-23", "2025-03-30"]
+    rows = pl.DataFrame({"time": [datetime.fromisoformat(day) for day in days], "reader": days})
+    common: dict[str, Any] = {
+        **options, "start": "2025-02-01", "windows": 80, "series": "per-window", "epsilon": 200,
+        "allow_empty_windows": True,
+    }  # fmt: skip
+    run(job(tmp_path, "count", {**common, "until": "2025-03-31"}, rows.tail(1))).close()
+    with run(job(tmp_path, "count", {**common, "until": "2025-04-01"}, rows)) as outcome:
+        # 23 February ended 35 days before the end of 30 March by the calendar, less one hour.
+        assert outcome.read().table()["estimate"].to_list()[-1] == 1
+        published = systematic_errors(outcome.spec.metadata())[0]
+    assert "ended at least 35 days of 24 hours before" in published
 
 
 def test_discovered_groups_have_systematic_errors(tmp_path: Path) -> None:

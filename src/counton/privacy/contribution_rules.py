@@ -103,8 +103,8 @@ class ContributionRule:
             The words; None if rows of all times count.
 
         >>> print(UserLevel(3, "1w").too_old("day", "visitor's week", ids=False))
-        visitor's week ended at least 35 days before the end of the last day that earlier runs
-        released
+        visitor's week ended at least 35 days of 24 hours before the end of the last day that
+        earlier runs released
         """
         decisive = []
         if ids:
@@ -114,8 +114,8 @@ class ContributionRule:
         if not decisive:
             return None
         return (
-            f"{' or '.join(decisive)} ended at least {LATE_DAYS} days before the end of the last "
-            f"{window} that earlier runs released"
+            f"{' or '.join(decisive)} ended at least {LATE_DAYS} days of 24 hours before the end "
+            f"of the last {window} that earlier runs released"
         )
 
     def leaves_old_rows_out(self, *, ids: bool) -> bool:
