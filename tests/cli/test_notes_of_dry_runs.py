@@ -22,6 +22,11 @@ FIRST = (
 )  # fmt: skip
 THIRD = "2024-03-03T09:00,ann,a"
 FUTURE = ("2062-03-01T09:00,ann,a", "2062-03-02T09:00,ann,a")
+LATE_NOTE = (
+    "rows of this input, new or changed and within their user's limit, that arrived after their "
+    "window was released, not counted (to wait: release-delay; to add them later: a new stream "
+    "with allowed-lateness, which spends the privacy loss again): 1"
+)
 FUTURE_NOTE = (
     "rows of windows that begin in the future, not counted before these windows end (the newest is "
     "of 2062-03-02 09:00+00:00): 2"
@@ -178,6 +183,14 @@ SITUATIONS: Mapping[str, tuple[Mapping[str, object], tuple[Night, ...]]] = {
             Night(FIRST, "2024-03-03"),
             Night(("2024-03-01T11:00,dan,a", THIRD), "2024-03-04", "counted in window 3"),
             Night(("2024-03-01T11:00,dan,a", THIRD), "2024-03-04", "has counted this input"),
+        ),
+    ),
+    "late rows of users in files of the last days": (
+        {**HORIZON, **USERS, "lookback": "7d"},
+        (
+            Night(FIRST, "2024-03-03"),
+            Night((*FIRST, "2024-03-01T11:00,dan,a", THIRD), "2024-03-04", LATE_NOTE),
+            Night((*FIRST, "2024-03-01T11:00,dan,a", THIRD), "2024-03-04", LATE_NOTE),
         ),
     ),
     "no new row": (HORIZON, (Night(FIRST, "2024-03-03"), Night(FIRST, "2024-03-03"))),

@@ -810,6 +810,15 @@ def _(self: LineChecker, match: re.Match[str]) -> None:
 
 
 @form(
+    _C + r"rows of this input, new or changed and within their user's limit, that arrived after "
+    rf"their window was (released|final), not counted \((.*)\): {_N}"
+)
+def _(self: LineChecker, match: re.Match[str]) -> None:
+    holds(match[1] == ("final" if self.oracle.n_revisions else "released"), "event")
+    is_exact(number(match[3]), self.facts.late_of_users, "rows")
+
+
+@form(
     _C + rf"rows of windows that were final after {_N} more windows?, not counted now "
     rf"\(earlier "
     rf"runs may have counted them\): {_N}"

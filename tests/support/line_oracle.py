@@ -101,6 +101,7 @@ class Facts:
     late: int = 0
     late_waiting: int = 0
     late_final: int = 0
+    late_of_users: int = 0
     too_old: int = 0
     missing: int = 0
     missing_by_rows: int = 0
@@ -368,7 +369,35 @@ class Oracle:
         taken = Counter(counted.window for counted in chosen)
         brought = Counter(row.window for row in new)
         facts.beyond = sum((brought - taken)[window] for window in brought if window in reported)
+        if "lookback" in self.options:
+            closed = range(self.covered(facts).start, facts.before + 1 - self.n_revisions)
+            late = [row for row in fine if row.window in closed]
+            facts.late_of_users = self._number_late(late, [*book.counted, *chosen], facts)
         return chosen
+
+    def _number_late(self, late: list[ReadRow], counted: list[Counted], facts: Facts) -> int:
+        """Return how many rows were not counted, although their users have room."""
+        known = Counter((one.user, one.period, one.window, one.group) for one in counted)
+        taken = Counter((one.user, one.period) for one in counted)
+        in_windows = {(one.user, one.period, one.window, one.group) for one in counted}
+        n_late = 0
+        for row in sorted(late, key=lambda row: (row.at, row.group)):
+            assert row.at is not None
+            period = self._period(row)
+            key = (row.user, period, row.window, row.group)
+            if self._is_too_old(row.at, facts.before):
+                continue
+            if known[key]:
+                known[key] -= 1
+                continue
+            if self.options.get("once-per-window") and key in in_windows:
+                continue
+            if taken[row.user, period] >= self.options["max-contributions"]:
+                continue
+            in_windows.add(key)
+            taken[row.user, period] += 1
+            n_late += 1
+        return n_late
 
     def _first_open(self) -> int:
         return max(1, self.book.released + 1 - self.n_revisions) if self.n_revisions else 1

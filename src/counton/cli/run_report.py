@@ -395,6 +395,7 @@ def _notes_of_windows(result: RunReport, row_notes: Sequence[RowsNote]) -> list[
         ),
         RowsNote(after_final, n_closed_by_choice),
         RowsNote(_late_in_closed_windows(result), counts.input.choice.new_past),
+        RowsNote(_late_rows_of_users(result), counts.input.choice.uncounted_late),
         RowsNote(
             "rows of windows that this input does not cover, not used in this run",
             counts.input.outside_snapshot,
@@ -453,15 +454,31 @@ def _when_counted(result: RunReport) -> str:
 
 def _late_in_snapshot(result: RunReport) -> str:
     """Return words for late rows of a snapshot, which does not tell which of them are new."""
+    return (
+        "rows of this input that arrived after their window was released, not counted "
+        f"({_remedies_of_uncounted(result)})"
+    )
+
+
+def _late_rows_of_users(result: RunReport) -> str:
+    """Return words for late rows of users, which are told apart from those that counted."""
+    windows = result.spec.terms.windowing.windows
+    event = "was final" if windows.n_revisions else "was released"
+    return (
+        "rows of this input, new or changed and within their user's limit, that arrived after "
+        f"their window {event}, not counted ({_remedies_of_uncounted(result)})"
+    )
+
+
+def _remedies_of_uncounted(result: RunReport) -> str:
+    """Return what an operator can do about late rows that do not count, in words."""
     remedies = f"to wait: {param('release_delay')}"
     if _may_revise(result):
         remedies += (
             f"; to add them later: a new stream with {param('allowed_lateness')}, which "
             "spends the privacy loss again"
         )
-    return (
-        f"rows of this input that arrived after their window was released, not counted ({remedies})"
-    )
+    return remedies
 
 
 def _which_beyond(result: RunReport) -> str:
@@ -896,6 +913,7 @@ def number_of_dropped_rows(result: RunReport, counts: RowCounts) -> int:
         + counts.rows.missing
         + counts.input.choice.beyond_bound
         + counts.input.choice.new_past
+        + counts.input.choice.uncounted_late
         + closed
     )
 

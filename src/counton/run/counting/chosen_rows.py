@@ -192,6 +192,7 @@ class RowChoice:
         released: number of steps released before.
         choosable: windows of which rows may count (`PreparedRun.choosable_windows`).
         target: number of steps released after the run; None: not known yet.
+        closed: windows that a snapshot covers, of which no row may count any more.
     """
 
     terms: StreamTerms
@@ -199,6 +200,7 @@ class RowChoice:
     released: int
     choosable: range
     target: int | None = None
+    closed: range = range(0)
 
     def choose(self, buffer: RowBuffer, remembered: RememberedRows) -> ChosenRows:
         """Choose the rows that count, some users after others."""
@@ -212,6 +214,14 @@ class RowChoice:
         # Ids of counted rows belong to no portion, since the state keeps no user with them.
         compared = replace(chosen.compared, counted=remembered.ids.height)
         return replace(chosen, compared=compared)
+
+    def number_late(self, buffer: RowBuffer, remembered: RememberedRows) -> int:
+        """Return the number of late rows of a run that counts no row."""
+        n_late = 0
+        for portion, rows in buffer.portions():
+            counted = portion.of(remembered.users, "user")
+            n_late += self._number_late(self._with_periods(rows), counted, remembered)
+        return n_late
 
     def that_may_count(self, rows: pl.DataFrame) -> tuple[pl.DataFrame, ChoiceCounts]:
         """Return the rows that may count, whatever rows follow, and the numbers of the others.
@@ -272,12 +282,20 @@ class RowChoice:
         recognised = self._recognise(open_rows, counted, remembered, secret)
         slots = recognised.slots
         chosen = self._within_bound(recognised.new, slots.kept, remembered)
+        slots_afterwards = self._slots_afterwards(slots, chosen)
+        n_late = 0
+        if self.closed:
+            counted_now = slots_afterwards
+            if not self.terms.max_corrections:
+                counted_now = pl.concat([counted, chosen.select(counted.columns)])
+            n_late = self._number_late(with_periods, counted_now, remembered)
         counts = ChoiceCounts(
             beyond_bound=self._number_beyond(recognised.new, chosen),
             duplicates=open_rows.height - recognised.new.height,
             after_final=rows.height - open_rows.height,
             missing=slots.missing,
             retracted=slots.retracted.height,
+            uncounted_late=n_late,
         )
         compared = ComparedRows(
             counted=recognised.counted,
@@ -288,11 +306,31 @@ class RowChoice:
         return ChosenRows(
             self._kept(chosen),
             slots.retracted,
-            self._slots_afterwards(slots, chosen),
+            slots_afterwards,
             counts,
             compared,
             self._number_past(with_periods, remembered),
         )
+
+    def _number_late(
+        self, with_periods: pl.DataFrame, counted: pl.DataFrame, remembered: RememberedRows
+    ) -> int:
+        """Return how many rows of closed windows no run has counted, though their users have room.
+
+        Args:
+            with_periods: rows with their periods.
+            counted: rows of these users that count once the run has counted its rows. A free slot
+                takes up room, since it had a row when another one was left out.
+            remembered: what the state remembers of all users.
+        """
+        is_closed = pl.col("window").is_between(self.closed.start, self.closed.stop, closed="left")
+        # The state has forgotten which rows of earlier periods counted.
+        is_remembered = pl.col("period") >= remembered.first_open.period
+        closed_rows = with_periods.filter(is_closed & is_remembered)
+        # In time, such a row would have taken up room of its own window.
+        in_own_windows = closed_rows.with_columns(step_of_bound=pl.col("window"))
+        new = not_counted_before(in_own_windows, counted, self.groups)
+        return self._within_bound(new, counted, remembered).height
 
     def _number_past(self, with_periods: pl.DataFrame, remembered: RememberedRows) -> PastRows:
         """Return how many rows are too old to count, before and after the run."""

@@ -43,6 +43,8 @@ class ChoiceCounts:
         missing: counted rows that a snapshot lacks, and that stay counted.
         retracted: counted rows that a snapshot lacks, and that count no more.
         new_past: new rows of windows or periods that are closed, of an input that has all rows.
+        uncounted_late: rows of a snapshot in windows that are closed, which no run has counted
+            although their users have room.
         dropped_early: rows beyond a bound by window, dropped before all rows were read, so before
             it was known which windows the run releases.
     """
@@ -53,6 +55,7 @@ class ChoiceCounts:
     missing: int = 0
     retracted: int = 0
     new_past: int = 0
+    uncounted_late: int = 0
     dropped_early: Counter[int] = field(default_factory=Counter)
 
     def plus(self, other: ChoiceCounts) -> ChoiceCounts:

@@ -20,6 +20,7 @@ from dataclasses import replace
 
 from counton.base.private import reveal
 from counton.run.counting.chosen_rows import RowChoice, choose_rows, no_chosen_rows
+from counton.run.counting.contribution_choice import ChoiceCounts
 from counton.run.counting.remembered_rows import RememberedRows
 from counton.run.counting.seen_rows import NewRowsOfRun, RowsOfRun, SnapshotOfRun
 from counton.run.prepared_run import PreparedRun
@@ -78,13 +79,19 @@ def _chosen_rows(
     released = prepared.state.released
     outside = _number_outside_snapshot(prepared, sums, ended)
     keeps_nothing = spec.takes_whole_windows and ended.last <= released
-    if keeps_nothing or rows_read.files.is_duplicate:
-        return replace(no_chosen_rows(sums.names), outside_snapshot=outside)
-    if isinstance(spec.terms.windowing, SingleTable):
-        return _chosen_rows_of_table(spec, buffer, sums.names, is_released=released > 0)
     choosable = prepared.choosable_windows(ended)
     target = max(ended.last, released)
-    choice = RowChoice(spec.terms, buffer.groups, released, choosable, target)
+    closed = _closed_windows(prepared, ended)
+    choice = RowChoice(spec.terms, buffer.groups, released, choosable, target, closed)
+    if keeps_nothing or rows_read.files.is_duplicate:
+        nothing = replace(no_chosen_rows(sums.names), outside_snapshot=outside)
+        if not closed:
+            return nothing
+        remembered = RememberedRows.read(stream, spec.terms, released)
+        n_late = choice.number_late(buffer, remembered)
+        return replace(nothing, choice=ChoiceCounts(uncounted_late=n_late))
+    if isinstance(spec.terms.windowing, SingleTable):
+        return _chosen_rows_of_table(spec, buffer, sums.names, is_released=released > 0)
     digests = rows_read.files.digests if sums.numbers.read else ()
     remembered = RememberedRows.read(stream, spec.terms, released)
     run_input = prepared.options.input
@@ -109,6 +116,16 @@ def _chosen_rows_of_table(
         remembered=None if is_released else rows.remembered,
         choice=rows.choice,
     )
+
+
+def _closed_windows(prepared: PreparedRun, ended: EndedWindows) -> range:
+    """Return the windows that a snapshot of the last days covers, and of which no row may count.
+
+    Of an input with all rows, `ChoiceCounts.new_past` has the late rows.
+    """
+    if not prepared.spec.takes_whole_windows or prepared.options.input.lookback is None:
+        return range(0)
+    return range(prepared.covered_windows(ended).start, prepared.choosable_windows(ended).start)
 
 
 def _number_outside_snapshot(prepared: PreparedRun, sums: WindowSums, ended: EndedWindows) -> int:
