@@ -355,6 +355,13 @@ def _comments(look: FirstLook, job: CountJob) -> dict[str, str]:
     groups_remark = remark_on_groups(job)
     if groups_remark is not None:
         comments["max-contributions"] += f" {with_capital(groups_remark)}."
+    if job.max_empty_windows == 0:
+        comments["max-empty-windows"] += " With 0, a run stops at one window without rows."
+        if job.every == "1d":
+            comments["max-empty-windows"] += (
+                " If a place is closed on some days, write the largest number of closed days in a "
+                "row."
+            )
     comments["other-group"] += " Without this line, such a row stops the run."
     if job.user is not None:
         comments["privacy-unit"] = f"{with_capital(remark_on_names(job))}."
