@@ -90,3 +90,50 @@ def test_periods_of_windows_are_compared_without_polars() -> None:
         "assert 'polars' not in sys.modules"
     )
     run_program([sys.executable, "-c", program], check=True)
+
+
+#: Starts of windows, in local time: the year begins on a Sunday or a Monday, or clocks change soon.
+STARTS = ("2012-01-01", "2024-01-01", "2024-10-07")
+
+
+@pytest.mark.parametrize("zone", ["UTC", "America/New_York", "Australia/Lord_Howe"])
+@pytest.mark.parametrize("start", STARTS)
+@pytest.mark.parametrize(
+    ("every", "per"),
+    [
+        *[("1w", "1mo"), ("1w", "3mo"), ("1w", "12mo"), ("1w", "1w"), ("2w", "1mo"), ("5d", "1w")],
+        *[("1d", "1w"), ("1d", "1mo"), ("1d", "12mo"), ("1d", "12h"), ("1d", "36h"), ("1d", "2d")],
+        *[("1h", "1d"), ("12h", "1d"), ("7h", "1w"), ("6h", "1mo"), ("7h", "5h"), ("5h", "12h")],
+        *[("1mo", "1mo"), ("1mo", "12mo"), ("1mo", "1w"), ("3mo", "12mo"), ("1mo", "2000mo")],
+    ],
+)
+def test_most_windows_in_period_is_largest_counted_number(
+    every: str, per: str, start: str, zone: str
+) -> None:
+    begin = datetime.fromisoformat(start).replace(tzinfo=ZoneInfo(zone))
+    days = {"h": 1 / 24, "d": 1, "w": 7, "mo": 31}[every.lstrip("0123456789")]
+    steps = int(800 / days / int(every.rstrip("hdwmo")))
+    windows = Windows(begin, every, steps, zone)
+    starts = pl.Series(windows.starts(range(1, steps + 1)))
+    ends = pl.Series(windows.ends(range(1, steps + 1)))
+    period = pl.select(
+        first=period_of(pl.lit(starts), per, zone), last=period_of(pl.lit(ends - 1), per, zone)
+    )
+    numbers = period.select(pl.int_ranges("first", pl.col("last") + 1)).to_series().explode()
+    assert windows.most_windows_in(per) == numbers.value_counts()["count"].max()
+
+
+@pytest.mark.parametrize(
+    ("every", "per", "zone", "most"),
+    [
+        *[("1w", "1mo", "UTC", 6), ("1w", "3mo", "UTC", 14), ("1w", "12mo", "UTC", 54)],
+        *[("1d", "1mo", "UTC", 31), ("1d", "1w", "UTC", 7), ("1mo", "12mo", "UTC", 12)],
+        *[("1h", "1d", "UTC", 24), ("1h", "1d", "America/New_York", 25)],
+    ],
+)
+def test_most_windows_in_period_of_a_long_stream(
+    every: str, per: str, zone: str, most: int
+) -> None:
+    """Weeks begin on Monday. In 30 years, some leap year begins on a Sunday."""
+    begin = datetime(2024, 1, 1, tzinfo=ZoneInfo(zone))
+    assert Windows(begin, every, 366 * 30, zone).most_windows_in(per) == most

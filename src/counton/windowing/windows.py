@@ -36,6 +36,9 @@ _MICROSECOND = timedelta(microseconds=1)
 _DAY = 86_400_000_000
 _LATEST = datetime(9999, 12, 31, tzinfo=UTC)
 _MOST_CALENDAR_WINDOWS = 1_000_000
+#: Most periods of users, and most years of them, in which windows are counted.
+_MOST_PERIODS = 1000
+_MOST_YEARS = 100
 _MOST_PIECES = 31  # most pieces of a calendar window
 #: Steps of a stream without an end, if windows are long: calendar windows have a table of edges.
 ENDLESS_STEPS = 40_000
@@ -454,15 +457,18 @@ class Windows:
         return PERIODS.get(self.every)
 
     def most_windows_in(self, per: str | None) -> float:
-        """Return how many windows ``per`` contains at most; infinite for None, the whole stream.
+        """Return how many windows overlap a period at most; infinite for None, the whole stream.
 
-        The ratio of lengths is rounded up. A month counts as 31 days.
+        Periods of the first `_MOST_YEARS` are looked at, but at most `_MOST_PERIODS`.
 
         >>> days = Windows(datetime(2024, 3, 1, tzinfo=UTC), "1d", 30)
         >>> days.most_windows_in("1w"), days.most_windows_in("12h"), days.most_windows_in(None)
         (7, 1, inf)
+        >>> weeks = Windows(datetime(2025, 1, 6, tzinfo=UTC), "1w", 52)
+        >>> weeks.most_windows_in("1mo")  # June 2025 begins on a Sunday
+        6
         """
-        return math.inf if per is None else math.ceil(days_in(per) / days_in(self.every) - 1e-9)
+        return math.inf if per is None else _most_windows_in(self, per)
 
     def to_dict(self, *, local: bool = False) -> dict[str, object] | None:
         """Return the windows as JSON values, the start in UTC or in local time."""
@@ -511,6 +517,53 @@ class Windows:
             first = day_and_time(begin, long=True)
             last = f"{end:%H:%M}" if begin.date() == end.date() else day_and_time(end, long=True)
         return f"{first} to {last}"
+
+
+@lru_cache(maxsize=32)  # several notes of a release compare the same windows with the same period
+def _most_windows_in(windows: Windows, per: str) -> int:
+    """Return how many windows overlap a period of length ``per`` at most."""
+    start = int(windows.starts(range(1, 2))[0])
+    edges = _period_edges(windows.local(start), Length.of(per), load_zone(windows.timezone))
+    if len(edges) < 2:
+        return windows.steps
+    edges = edges[: np.searchsorted(edges, windows.end) + 1]
+    first = windows.step_of(np.maximum(edges[:-1], start))
+    last = windows.step_of(np.minimum(edges[1:], windows.end) - 1)
+    return int((last - first).max()) + 1
+
+
+def _period_edges(local: datetime, length: Length, zone: ZoneInfo) -> NDArray[np.int64]:
+    """Return the edges of the period in which a moment lies and of the periods after it.
+
+    Periods have the numbers of `counton.windowing.periods.period_of`.
+
+    Args:
+        local: the moment, in the time zone.
+        length: length of a period.
+        zone: the time zone.
+    """
+    places = np.arange(_MOST_PERIODS + 1)
+    if length.fixed_us is not None:
+        # Long periods would not fit into 64 bits.
+        places = places[: max(2, 366 * _MOST_YEARS * _DAY // length.fixed_us)]
+        return np.asarray((microseconds(local) // length.fixed_us + places) * length.fixed_us)
+    number = length.number
+    if length.unit == "mo":
+        months = ((local.year * 12 + local.month - 1) // number + places) * number
+        last_month = 12 * (local.year + _MOST_YEARS)
+        days = [
+            date(month // 12, month % 12 + 1, 1) for month in months[months < last_month].tolist()
+        ]
+    else:
+        day = (local.date() - EPOCH.date()).days
+        if length.unit == "w":  # 1970 began on a Thursday, weeks begin on Mondays
+            numbers = ((day + 3) // 7 // number + places) * number * 7 - 3
+        else:
+            numbers = (day // number + places) * number
+        numbers = numbers[numbers < day + 366 * _MOST_YEARS]
+        days = [EPOCH.date() + timedelta(days=number_of_day) for number_of_day in numbers.tolist()]
+    moments = [_first_moment(datetime.combine(day, time.min), zone) for day in days]
+    return np.array([microseconds(moment) for moment in moments], np.int64)
 
 
 @dataclass(frozen=True)
