@@ -115,7 +115,10 @@ CONTINGENCY = [
     ({"groups": "sex=m,m;smokes=no,yes"}, "lists the value 'm' of 'sex' twice"),
     ({"groups": "combinations.csv"}, "combinations.csv lists the value 'yes' of 'smokes' twice"),
     ({"groups": "columns.csv"}, "--groups columns.csv has no value of 'smokes'"),
-    ({"groups": "sex=m;smokes=no,yes"}, "that are not listed: ('no', 'f') (first in row 1)"),
+    (
+        {"groups": "sex=m;smokes=no,yes"},
+        "that are not listed: ('no', 'f') (the first such row is row 1)",
+    ),
     ({"count_column": "n"}, "no column 'n'"),
 ]
 

@@ -242,7 +242,7 @@ def test_ranges_refuse_labels_from_events(desk: Desk) -> None:
     said = desk.ranges("--rho", "1", "--label", "hour", "--groups", desk.line).refused()
     assert "is the file of the events" in said
     done = desk.ranges("--rho", "1", "--label", "hour", "--groups", "00,01,02")
-    assert "'hour' that are not listed: '03' (first in row 4)" in done.err
+    assert "'hour' that are not listed: '03' (the first such row is row 4)" in done.err
     assert not desk.rest()
     desk.ranges("--rho", "100000", "--label", "hour", "--groups", "04,03,02,01,00").fine()
     table = pl.read_csv(desk.path("out.csv"), schema_overrides={"hour": pl.String})

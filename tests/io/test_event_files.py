@@ -223,7 +223,10 @@ def test_a_date_is_its_local_midnight(write: Write) -> None:
         ),
         ("1357018200,a\n", r"row 1 .*'1357018200'.*give time_format"),
         ("2013-01-01T00:00Z,\n", "row 1 .* no group.*missing_values=drop"),
-        ("2013-01-01T00:00Z,c\n2013-01-01T00:00Z,b\n", r"not listed: 'c' \(first in row 1\)"),
+        (
+            "2013-01-01T00:00Z,c\n2013-01-01T00:00Z,b\n",
+            r"not listed: 'c' \(the first such row is row 1\)",
+        ),
     ],
 )
 def test_rows_that_cannot_be_counted_are_refused(rows: str, words: str, write: Write) -> None:
@@ -548,7 +551,7 @@ def test_two_columns_of_one_name_are_refused(write: Write) -> None:
         ("jsonl", b'{"time": "\xe9"}\n', r"line 4 of .* \(it has bytes that are not UTF-8"),
         ("jsonl.gz", "[]\n", r"line 4 of .* \(it is no JSON object\)"),
         ("jsonl", '{"group": "a"}\n', "row 4 of .* has no time"),
-        ("jsonl", '{"time": "2013-01-01", "group": ["a"]}\n', "first in row 4"),
+        ("jsonl", '{"time": "2013-01-01", "group": ["a"]}\n', "the first such row is row 4"),
     ],
 )
 def test_a_row_that_is_none_is_named(

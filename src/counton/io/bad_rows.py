@@ -502,7 +502,7 @@ def unknown_groups(source: Source, mapping: RowMapping, domain: Sequence[str]) -
     part_index, row = divmod(unlisted.first_row, _NUMBERS_PER_FILE)
     input_part = source.parts[part_index]
     part_note = f" of {input_part.name}" if len(source.parts) > 1 else ""
-    first_in = f" (first in row {row:,}{part_note})" if input_part.numbered else ""
+    first_in = f" (the first such row is row {row:,}{part_note})" if input_part.numbered else ""
     return InvalidInputError(
         f"{source.name} has {unlisted.subject} that are not listed: {unlisted.names}{first_in}; "
         f"correct the data or {param('groups')}, or leave such rows out "
