@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import secrets
 import shutil
 from collections.abc import Callable
@@ -457,6 +458,20 @@ def test_restored_rollback_guard_lets_its_job_continue(
     guarded_job.guard.write_bytes(right)
     place("verify", str(place.state)).fine()
     place("release", "count", guarded_job.rows, *place.again).fine()
+
+
+def test_verify_of_an_old_copy_counts_recomputed_values_in_each_line(place: Workplace) -> None:
+    place.count(place.write("r.csv", ["00:10,a", "01:30,b"])).fine()
+    old = Path(place.state).read_bytes()
+    later = place.write("l.csv", ["00:10,a", "01:30,b", "03:30,b"])
+    place("release", "count", later, *place.again, "--until", "2013-01-01T04:00").fine()
+    Path(place.state).write_bytes(old)
+    done = place("verify", str(place.state))
+    assert done.code == 7
+    match = re.search(r"ok: (\d+) steps? of (\d+) values", done.out)
+    assert match is not None
+    recomputed = int(match[1]) * int(match[2])
+    assert f"0 of 1 release verified: {recomputed} values recomputed" in done.out
 
 
 def test_verify_reads_rollback_guard_named_by_option(place: Workplace) -> None:

@@ -87,6 +87,11 @@ def _print_releases(releases: Sequence[Verification]) -> None:
         if release.skipped is not None:
             console.write_line(f"  skipped: {release.skipped}")
     right = [release for release in releases if release.right]
-    values = sum(release.values for release in right)
+    # The numbers of an old copy were recomputed, if nothing else is wrong with it.
+    values = sum(
+        release.values
+        for release in releases
+        if release.right or (release.old_copy and len(release.problems) == 1)
+    )
     verified_share = f"{len(right):,} of {counted(len(releases), 'release')} verified"
     console.write_line(f"{verified_share}: {counted(values, 'value')} recomputed")
