@@ -10,7 +10,7 @@ from tests.cli.conftest import Result, Workplace
 
 OF_FILE = ("--timezone", "UTC", "--start", "2024-03-01", "--until", "2024-03-02")
 BY_STREET = ("--group-by", "street", "--groups", "Mill Lane", "--privacy-unit", "passage")
-LINE = "Group 'other' has the rows of groups that are not listed."
+LINE = "Group 'other' has the rows of groups that are not listed, and rows without a group."
 NOTE = "no row counts in group 'other', so its numbers are only noise"
 REMEDY = "To leave it out, delete the line other-group before the first run."
 

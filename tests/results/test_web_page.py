@@ -187,8 +187,8 @@ def test_page_explains_group_of_unlisted_groups(
         export(tmp_path / "t.csv", tmp_path / "again.html")
         page = (tmp_path / "again.html").read_text("utf-8")
     sentence = (
-        "Group 'elsewhere' has the rows of groups that are not listed. If there are none, its "
-        "numbers are only noise."
+        "Group 'elsewhere' has the rows of groups that are not listed, and rows without a group. "
+        "If there are none, its numbers are only noise."
     )
     assert sentence in html.unescape(page)
 

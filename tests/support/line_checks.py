@@ -359,7 +359,7 @@ def _(self: LineChecker, match: re.Match[str]) -> None:
     raise UntrueError("unknown note")
 
 
-@form(r"Group 'rest' has the rows of groups that are not listed\.")
+@form(r"Group 'rest' has the rows of groups that are not listed, and rows without a group\.")
 def _(self: LineChecker, match: re.Match[str]) -> None:
     holds("other-group" in self.options, "group")
 

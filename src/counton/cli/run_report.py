@@ -706,7 +706,9 @@ def other_group_line(spec: StreamSpec) -> str | None:
         spec: the specification of the stream.
     """
     other = spec.terms.groups.other
-    return None if other is None else f"Group {other!r} has the rows of groups that are not listed."
+    if other is None:
+        return None
+    return f"Group {other!r} has the rows of groups that are not listed, and rows without a group."
 
 
 def empty_other_group_notes(rows: RowNumbers, spec: StreamSpec) -> list[str]:

@@ -129,7 +129,8 @@ def _other_group_in_words(metadata: ReleaseMetadata) -> list[str]:
     if metadata.other_group is None:
         return []
     return [
-        f"Group {metadata.other_group!r} has the rows of groups that are not listed.",
+        f"Group {metadata.other_group!r} has the rows of groups that are not listed, and rows "
+        "without a group.",
         "If there are none, its numbers are only noise.",
     ]
 
