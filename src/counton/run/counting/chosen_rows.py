@@ -219,8 +219,9 @@ class RowChoice:
         """Return the number of late rows of a run that counts no row."""
         n_late = 0
         for portion, rows in buffer.portions():
-            counted = portion.of(remembered.users, "user")
-            n_late += self._number_late(self._with_periods(rows), counted, remembered)
+            with_periods = self._with_periods(rows)
+            counted_before = portion.of(remembered.users, "user")
+            n_late += self._number_late(with_periods, counted_before, remembered)
         return n_late
 
     def that_may_count(self, rows: pl.DataFrame) -> tuple[pl.DataFrame, ChoiceCounts]:
