@@ -234,7 +234,7 @@ def test_trust_page_states_least_delta_and_probability_of_loss() -> None:
     assert f"just satisfies (1, 1e-6), this probability is {beyond:.0f} δ." in text
     distance = math.sqrt(2 * 2)  # of two normal distributions with rho = 2, in standard deviations
     apart = 2 * NormalDist().cdf(distance / 2) - 1
-    assert f"(by {apart:.2f} for two normal distributions)" in text
+    assert f"The difference is {apart:.2f} for two normal distributions." in text
     largest = math.sqrt(LARGEST_SQUARED_RADIUS)
     assert f"value of a normal variable is {largest:.2f} standard deviations" in text
 
