@@ -12,6 +12,10 @@ OF_FILE = ("--timezone", "UTC", "--start", "2024-03-01", "--until", "2024-03-02"
 BY_STREET = ("--group-by", "street", "--groups", "Mill Lane", "--privacy-unit", "passage")
 LINE = "Group 'other' has the rows of groups that are not listed, and rows without a group."
 NOTE = "no row counts in group 'other', so its numbers are only noise"
+LATER_NOTE = (
+    "no row of this input counts in group 'other'. If no earlier run counted one, its numbers are "
+    "only noise"
+)
 REMEDY = "To leave it out, delete the line other-group before the first run."
 
 
@@ -45,6 +49,17 @@ def test_empty_other_group_is_noted_before_and_at_first_run(
     again = command("run", "nightly.toml").fine()
     assert LINE in again.out
     assert NOTE not in again.err
+
+
+def test_note_of_a_later_run_leaves_open_what_earlier_runs_counted(
+    init: Callable[..., Callable[..., Result]],
+) -> None:
+    command = init("Mill Lane", "Hill Road")
+    assert "No window is released" in command("run", "nightly.toml", "--until", "2024-03-01").out
+    Path("passages.csv").write_text("time,street\n2024-03-01T09:00,Mill Lane\n")
+    later = command("run", "nightly.toml").fine()
+    assert NOTE not in later.err
+    assert f"{LATER_NOTE}\n" in later.err
 
 
 @pytest.mark.parametrize("street", ["Hill Road", ""])

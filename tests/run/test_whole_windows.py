@@ -97,6 +97,14 @@ def test_older_input_is_reported_without_effect(tmp_path: Path) -> None:
     assert said.endswith("The next release uses this input for windows that are still open")
 
 
+def test_older_input_after_the_last_release_names_no_next_one(tmp_path: Path) -> None:
+    state = tmp_path / "s.db"
+    now(whole_job(state, [(1, "a"), (1, "b")], 1, lookback="2d", windows=1))
+    with run(whole_job(state, [(1, "a")], 1, lookback="2d", windows=1)) as outcome:
+        said = differing_rows_note(outcome) or ""
+    assert said.endswith("The numbers shown are those of the last release")
+
+
 def test_a_run_without_a_new_step_keeps_nothing(tmp_path: Path) -> None:
     state = tmp_path / "s.db"
     assert now(whole_job(state, [(1, "a")], 1, lookback="2d")) == [[1, 0]]

@@ -14,6 +14,8 @@ from nightly_situations import LISTED, OTHER
 _N = r"([\d,]+)"
 #: With the epsilon of situations, no noise and no interval is as large as this.
 _NOISE = 0.1
+#: The value of ``max-empty-windows`` that a job without ``lookback`` need not state.
+_DEFAULT_MAX_EMPTY_WINDOWS = 2
 Check = Callable[["LineChecker", re.Match[str]], None]
 FORMS: list[tuple[re.Pattern[str], Check]] = []
 
@@ -467,7 +469,21 @@ def _(self: LineChecker, match: re.Match[str]) -> None:
     told_delay = None if after_end is None else after_end[1]
     true_delay = self.options.get("release-delay") if self.oracle.delay else None
     holds(told_delay == true_delay, f"delay {true_delay}")
+    check_first_needed(self, match[2], window)
     self.prove("next", match[2])
+
+
+def check_first_needed(self: LineChecker, words: str, window: int) -> None:
+    """Check the time from which on a row lets a window be released.
+
+    A run may release ``max-empty-windows`` windows after the newest row.
+    """
+    told = re.search(r"once there is a row of (\S+) or later", words)
+    if told is None:
+        return
+    first = window - self.options.get("max-empty-windows", _DEFAULT_MAX_EMPTY_WINDOWS)
+    begin = self.oracle.local(self.oracle.edges[first - 1])
+    holds(first > 1 and datetime.fromisoformat(told[1]) == begin, f"a row of {begin} or later")
 
 
 @form(
@@ -609,8 +625,21 @@ def _(self: LineChecker, match: re.Match[str]) -> None:
     true = sum(self.oracle.expected(one, OTHER) for one in range(1, self.facts.after + 1))
     if not self.is_dry:
         is_exact(true, 0, "rows of the other group")
+    is_first = len(self.oracle.book.moments) == (0 if self.is_dry else 1)
+    holds(is_first, "there was an earlier run")
     if match[1]:
         self.prove("without_other", "")
+
+
+@form(
+    _C + r"no row of this input counts in group 'rest'\. If no earlier run counted one, its "
+    r"numbers are only noise"
+)
+def _(self: LineChecker, match: re.Match[str]) -> None:
+    fine = [row for row in self.facts.rows if not row.flaws]
+    is_exact(sum(row.group == OTHER for row in fine), 0, "rows of the other group")
+    is_first = len(self.oracle.book.moments) == (0 if self.is_dry else 1)
+    holds(not is_first, "there was no earlier run")
 
 
 @form(_C + rf"newest windows released without a row \(check whether a file is missing\): {_N}")
@@ -912,8 +941,10 @@ def _(self: LineChecker, match: re.Match[str]) -> None:
 def _(self: LineChecker, match: re.Match[str]) -> None:
     windows = self.windows_of(match[1])
     is_exact(windows.start, self.facts.after + 1, "first window")
-    newest = max(row.window for row in self.rows_with_time() if row.window <= self.oracle.steps)
-    is_exact(windows.stop - 1, newest, "last window")
+    rows = [row for row in self.rows_with_time() if row.window <= self.oracle.steps]
+    newest = max(row.window for row in rows)
+    newest_fine = max((row.window for row in rows if not row.flaws), default=0)
+    is_within(windows.stop - 1, Bounds(newest_fine, newest), "last window")
     self.prove("held", f"{match[3]}={match[4]}={windows.stop - 1}")
 
 

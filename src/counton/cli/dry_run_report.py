@@ -136,7 +136,7 @@ def _confidential_notes(result: DryRun, names: Mapping[str, str]) -> list[str]:
     notes = confidential_notes(result, result.confidential_newly_quarantined(), names)
     if not result.begins_stream:
         return notes
-    without_rows = empty_other_group_notes(result.confidential_counts().rows, result.spec)
+    without_rows = empty_other_group_notes(result)
     remedy = (
         "To leave it out, delete the line other-group before the first run. A row of an unlisted "
         "group then stops the run"

@@ -314,7 +314,7 @@ def operator_notes(result: RunReport, newly_quarantined: int) -> list[str]:
         notes += unlisted_group_notes(counts.rows, result.spec)
     notes += missing_row_notes(counts.without_rows, result.spec)
     if not result.before and result.after:
-        notes += empty_other_group_notes(counts.rows, result.spec)
+        notes += empty_other_group_notes(result)
     notes += user_notes(counts.rows, result.spec)
     windows = result.spec.terms.windowing.windows
     if counts.input.late_by and not windows.n_revisions:
@@ -711,16 +711,20 @@ def other_group_line(spec: StreamSpec) -> str | None:
     return f"Group {other!r} has the rows of groups that are not listed, and rows without a group."
 
 
-def empty_other_group_notes(rows: RowNumbers, spec: StreamSpec) -> list[str]:
+def empty_other_group_notes(result: RunReport) -> list[str]:
     """Return a sentence if the group of all unlisted groups has no row, so that it is only noise.
 
-    Args:
-        rows: numbers of the rows that were read.
-        spec: the specification of the stream.
+    Earlier runs that released nothing may have counted rows that this input lacks.
     """
-    other = spec.terms.groups.other
+    other = result.spec.terms.groups.other
+    rows = result.confidential_counts().rows
     if other is None or not rows.within or rows.in_other_group or rows.without_group:
         return []
+    if not result.begins_stream:
+        return [
+            f"no row of this input counts in group {other!r}. If no earlier run counted one, its "
+            "numbers are only noise"
+        ]
     return [f"no row counts in group {other!r}, so its numbers are only noise"]
 
 

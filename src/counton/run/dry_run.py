@@ -22,11 +22,9 @@ class DryRun(RunReport):
     """The steps that a run would release, and the numbers of rows that it would tell its operator.
 
     Attributes:
-        begins_stream: whether the run would create its stream.
         newly_quarantined: exact number of unreadable rows that are not in their file yet.
     """
 
-    begins_stream: bool
     newly_quarantined: Private[int] = field(repr=False)
 
     def confidential_newly_quarantined(self) -> int:

@@ -30,7 +30,7 @@ def differing_rows_note(result: RunReport) -> str | None:
     never_count = counts.choice.new_past or any(window.added for window in counts.changed)
     is_last = result.after >= windows.steps
     remedy = ""
-    if windows.n_revisions:
+    if windows.n_revisions and not is_last:
         remedy = ". The next release uses this input for windows that are still open"
     elif counts.late_uncounted and not is_last:
         remedy = ". The next release counts the late rows"

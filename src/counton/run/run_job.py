@@ -75,6 +75,7 @@ class RunReport:
         job: the job, filled with the options that its stream keeps.
         spec: the specification of the stream.
         options: how the run read its rows, and which windows it released.
+        begins_stream: whether no earlier run created the stream.
         before, after: number of steps released before the run and after it.
         until: windows that ended by this time are released, in microseconds since 1970; of a
             single table, the time means nothing.
@@ -87,6 +88,7 @@ class RunReport:
     job: Job
     spec: StreamSpec
     options: RunOptions
+    begins_stream: bool
     before: int
     after: int
     until: int
@@ -227,6 +229,7 @@ def run(
             job=prepared.job,
             spec=committed.spec,
             options=prepared.options,
+            begins_stream=prepared.begins_stream,
             outputs=prepared.outputs,
             before=state.released,
             after=committed.stream.step,
