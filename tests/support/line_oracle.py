@@ -75,6 +75,8 @@ class Book:
 
     released: int = 0
     counted: list[Counted] = field(default_factory=list)
+    #: Those of them that were there at the last release.
+    in_release: list[Counted] = field(default_factory=list)
     #: By window and group: the sum, and the number of rows, that count.
     sums: dict[tuple[int, str], tuple[int, int]] = field(default_factory=dict)
     #: Rows of append that were counted in a step: by step and group.
@@ -282,6 +284,8 @@ class Oracle:
         if self.situation.mode != "lookback" or has_new_step:
             book.counted += self._chosen
             book.ids |= {counted.id for counted in self._chosen if counted.id}
+        if has_new_step:
+            book.in_release = [*book.counted]
         if has_new_step and self.situation.mode != "append" and self.situation.kind != "users":
             self._replace(facts)
         if self.situation.mode == "append":
@@ -521,7 +525,9 @@ class Oracle:
         """Return the true number of what counts in a window of a released table."""
         if self.situation.kind == "users" or self.situation.mode == "append":
             return sum(
-                one.number for one in self.book.counted if one.step == window and one.group == group
+                one.number
+                for one in self.book.in_release
+                if one.step == window and one.group == group
             )
         return self.book.sums.get((window, group), (0, 0))[0]
 

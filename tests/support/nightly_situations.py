@@ -266,7 +266,8 @@ class Drawer:
 
     def arrival(self, drawn: Situation, at: datetime) -> datetime:
         width = drawn.edges[1] - drawn.edges[0]
-        if self.chance(0.15):
+        is_revised = "allowed-lateness" in drawn.options
+        if self.chance(0.5 if is_revised else 0.15):
             return at + width * self.random.choice((0.6, 1, 1.7, 2.5, 3))
         if self.chance(0.03):  # its time is wrong, or the clock that wrote it
             return at - width * self.random.choice((1, 2))
@@ -326,10 +327,13 @@ class Drawer:
     def add_nights(self, drawn: Situation, rows: Sequence[Row]) -> None:
         """Add the nights, on which the clock goes on."""
         ended = self.random.choice((0, 1, 1, 2, 2, 3))
+        more_ended = (0, 1, 1, 1, 2, 3)
+        if "allowed-lateness" in drawn.options:  # rows come before the release that revises
+            more_ended = (0, 0, 0, 1, 1, 2)
         last_now: datetime | None = None
         for number in range(self.random.randint(1, 4)):
             if number:
-                ended += self.random.choice((0, 1, 1, 1, 2, 3))
+                ended += self.random.choice(more_ended)
             ended = min(ended, drawn.n_windows + 2)
             begin, end = drawn.edges[ended], drawn.edges[ended + 1]
             now = begin + (end - begin) * self.random.choice((0.01, 0.3, 0.6, 0.97))
