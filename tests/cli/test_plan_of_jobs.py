@@ -265,7 +265,7 @@ def test_plan_notes_bound_for_late_windows_of_contribution_period(
     file.write_text(FILE.replace("windows = 12", people))
     said = " ".join(place.plain("plan", str(file)).out.split())
     assert said.count("Note: late windows of a period are counted too low") == 2
-    assert "; max-contributions-per-window = 1 keeps windows from taking what later" in said
+    assert "; max-contributions-per-window = 2 keeps windows from taking what later" in said
     assert "or a period of one window, avoids it" in said  # of averages
     jobs = json.loads(place.plain("plan", str(file), "--json").out)["jobs"]
     assert "counted too low" in jobs["visits"]["note"]
@@ -280,15 +280,15 @@ def test_plan_notes_bound_for_late_windows_of_contribution_period(
 
 
 def test_plan_note_gives_a_bound_that_keeps_later_windows(place: Workplace, file: Path) -> None:
-    """A quarter has 14 weeks at most: a limit of each week alone would leave 12 of 14 at 0."""
+    """The quarter from April has the last 8 of 12 weeks: a limit of 2 would leave 6 of them at 0."""
     text = FILE.replace(
         "windows = 12",
         'windows = 12\nuser = "reader"\nmax-contributions = 2\ncontribution-period = "3mo"',
     )
     file.write_text(text)
     note = json.loads(place.plain("plan", str(file), "--json").out)["jobs"]["visits"]["note"]
-    assert "max-contributions-per-window = 1 with max-contributions = 12, which needs more" in note
-    remedy = "max-contributions = 12\nmax-contributions-per-window = 1"
+    assert "max-contributions-per-window = 1 with max-contributions = 8, which needs more" in note
+    remedy = "max-contributions = 8\nmax-contributions-per-window = 1"
     file.write_text(text.replace("max-contributions = 2", remedy))
     assert "note" not in json.loads(place.plain("plan", str(file), "--json").out)["jobs"]["visits"]
 
