@@ -147,6 +147,35 @@ def test_written_job_runs_each_night_on_any_form_of_file(
     assert counts == [3, 2, 1]  # at epsilon 100 noise is 0 but once in e^100 times
 
 
+@pytest.mark.parametrize(
+    ("days_of_rows", "until", "is_released"),
+    [((), 3, True), ((), 4, False), ((2,), 3, True), ((2,), 4, False), ((3,), 4, True)],
+)
+def test_new_rows_stop_at_empty_windows_as_their_job_file_says(
+    loans: Path,
+    place: Workplace,
+    monkeypatch: pytest.MonkeyPatch,
+    days_of_rows: tuple[int, ...],
+    until: int,
+    is_released: bool,
+) -> None:
+    """After 1 March, a file has rows of some days of March; two or three days are due."""
+    monkeypatch.chdir(loans)
+    Path("visits.csv").write_text("at\n2024-03-01T09:00Z\n")
+    words = ["--privacy-unit", "visit", "--timezone", "UTC", "--start", "2024-03-01", "--append"]
+    words += ["--release-delay", "0s", "--until", "2024-03-02"]
+    assert place.plain("init", "visits.csv", *words).code == 0
+    lines = Path("nightly.toml").read_text().splitlines()
+    assert (
+        "With 0, a run stops at two windows without rows, or at one after a window with rows."
+    ) in lines[lines.index("max-empty-windows = 0") - 1]
+    place.plain("run", "nightly.toml").fine()
+    rows = [f"2024-03-0{day}T09:00Z" for day in days_of_rows]
+    Path("visits.csv").write_text("\n".join(["at", *rows]) + "\n")
+    done = place.plain("run", "nightly.toml", "--until", f"2024-03-0{until}")
+    assert (done.code == 0) == is_released, done.err
+
+
 @pytest.mark.parametrize("words", [(), ("--group-by", "branch"), ("--user", "reader")])
 def test_init_leaves_unstated_keys_empty_and_run_names_them(
     loans: Path, init: Callable[..., Result], place: Workplace, words: tuple[str, ...]

@@ -280,7 +280,7 @@ def test_plan_notes_bound_for_late_windows_of_contribution_period(
 
 
 def test_plan_note_gives_a_bound_that_keeps_later_windows(place: Workplace, file: Path) -> None:
-    """The quarter from April has the last 8 of 12 weeks: a limit of 2 would leave 6 of them at 0."""
+    """The quarter from April has 8 of 12 weeks: a limit of 2 would leave 6 of them at 0."""
     text = FILE.replace(
         "windows = 12",
         'windows = 12\nuser = "reader"\nmax-contributions = 2\ncontribution-period = "3mo"',

@@ -138,15 +138,16 @@ def refuse_address(path: str) -> None:
 def other_format(path: str) -> str | None:
     """Return what a file with this ending is and what to do, in words that follow its name.
 
-    >>> other_format("visits.csv.bz2")
-    'is compressed by bzip2, which counton does not read; unpack it: bunzip2 -k visits.csv.bz2'
+    >>> other_format("visits.zip")
+    'is a zip archive, which counton does not read as it is; unpack it: unzip visits.zip'
     """
     entry = _BY_ENDING.get(Path(path.lower()).suffix)
     if entry is None:
         return None
     kind, remedy = entry
     advice = remedy.replace("{path!r}", repr(path)).replace("{path}", path)
-    return f"is {kind}, which counton does not read; {advice.replace('{stem}', Path(path).stem)}"
+    shown_advice = advice.replace("{stem}", Path(path).stem)
+    return f"is {kind}, which counton does not read as it is; {shown_advice}"
 
 
 def content_of(beginning: bytes) -> str | None:
