@@ -93,8 +93,8 @@ def test_init_comments_each_key_and_writes_no_exact_number(
     assert not any(line.startswith("#") for line in lines[1::2])
     above = lines[lines.index("max-empty-windows = 0") - 1]
     assert above.endswith(
-        " With 0, a run stops at one window without rows. If a place is closed on some days, write "
-        "the largest number of closed days in a row."
+        " With 0, a run stops at one window without rows. If no row is expected on some days, "
+        "write the largest number of such days in a row."
     )
     assert "2020-10-25" not in "".join(lines)
 

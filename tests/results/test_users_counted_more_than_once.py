@@ -127,7 +127,7 @@ def test_texts_say_how_often_users_count_without_late_rows(
     ("options", "sentence"),
     [
         (options_of("1d", "1d", 2, None, once=True, grouped=True),
-         "guests of several groups are counted once in each group"),
+         "guests of several groups are counted once in each of up to 2 groups"),
         (options_of("1d", "1w", 3, None, once=False, grouped=True),
          "guests with several rows are counted up to 3 times in each week, in one group or in "
          "several"),

@@ -362,7 +362,7 @@ def _comments(look: FirstLook, job: CountJob) -> dict[str, str]:
         comments["max-empty-windows"] += f" With 0, a run stops at {empty_windows}."
         if job.every == "1d":
             comments["max-empty-windows"] += (
-                " If a place is closed on some days, write the largest number of closed days in a "
+                " If no row is expected on some days, write the largest number of such days in a "
                 "row."
             )
     comments["other-group"] += " Without this line, such a row stops the run."

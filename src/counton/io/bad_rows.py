@@ -506,8 +506,8 @@ def unknown_groups(source: Source, mapping: RowMapping, domain: Sequence[str]) -
     return InvalidInputError(
         f"{source.name} has {unlisted.subject} that are not listed: {unlisted.names}{first_in}; "
         f"correct the data or {param('groups')}, or leave such rows out "
-        f"({param('unlisted_groups', 'drop')}); a new stream, with a "
-        f"privacy loss of its own, can count them in {param('other_group', 'other')}"
+        f"({param('unlisted_groups', 'drop')}). {param('other_group', 'other')} counts them if the "
+        "first run of a stream has it; a new stream spends the privacy loss again"
     )
 
 

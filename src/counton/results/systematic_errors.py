@@ -203,8 +203,8 @@ def _users_of_several_groups(metadata: ReleaseMetadata) -> list[SystematicError]
         return [
             SystematicError(
                 f"{users} of several groups",
-                "are counted once in each group",
-                remark="who count once in each",
+                f"are counted once in each of up to {metadata.groups_of_user:,} groups",
+                remark=f"who count once in each of up to {metadata.groups_of_user:,}",
             )
         ]
     rule = metadata.contribution_rule
