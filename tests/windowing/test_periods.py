@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 from programs import run_program
 
-from counton.windowing.periods import SplitWindow, first_split_window, period_of
+from counton.windowing.periods import SplitWindow, first_split_window, most_windows_in, period_of
 from counton.windowing.windows import Windows, load_zone, moment
 
 #: Zones in which clocks skip midnight, show it twice, skip a whole day, or are never set.
@@ -120,7 +120,7 @@ def test_most_windows_in_period_is_largest_counted_number(
         first=period_of(pl.lit(starts), per, zone), last=period_of(pl.lit(ends - 1), per, zone)
     )
     numbers = period.select(pl.int_ranges("first", pl.col("last") + 1)).to_series().explode()
-    assert windows.most_windows_in(per) == numbers.value_counts()["count"].max()
+    assert most_windows_in(windows, per) == numbers.value_counts()["count"].max()
 
 
 @pytest.mark.parametrize(
@@ -136,4 +136,10 @@ def test_most_windows_in_period_of_a_long_stream(
 ) -> None:
     """Weeks begin on Monday. In 30 years, some leap year begins on a Sunday."""
     begin = datetime(2024, 1, 1, tzinfo=ZoneInfo(zone))
-    assert Windows(begin, every, 366 * 30, zone).most_windows_in(per) == most
+    assert most_windows_in(Windows(begin, every, 366 * 30, zone), per) == most
+
+
+def test_most_windows_in_period_are_in_a_later_period() -> None:
+    """A period of a hundred years begins in 2000, after four of these windows."""
+    years = Windows(datetime(1996, 1, 1, tzinfo=UTC), "12mo", 39)
+    assert most_windows_in(years, "1200mo") == 35

@@ -46,9 +46,6 @@ class PeriodicWindows(Protocol):
     def period(self) -> str | None:
         """Name of a window, such as "day"; None if it has none."""
 
-    def most_windows_in(self, per: str | None) -> float:
-        """Return the largest number of windows in a period of users."""
-
 
 class ContributionRule:
     """Base class of contribution rules. Its methods describe a rule without a bound on users."""
@@ -126,12 +123,30 @@ class ContributionRule:
         """
         return ids
 
-    def beyond(self, windows: PeriodicWindows, unit: str, groups: int | None) -> str | None:
-        """Return words for what a bound leaves out: nothing here."""
+    def beyond(
+        self, windows: PeriodicWindows, unit: str, groups: int | None, *, most_windows: float
+    ) -> str | None:
+        """Return words for what a bound leaves out: nothing here.
+
+        Args:
+            windows: the windows of the stream.
+            unit: the protected unit.
+            groups: number of groups in which rows of a user count apart; None: they do not.
+            most_windows: largest number of windows in a period of users.
+        """
         return None
 
-    def late_note(self, windows: PeriodicWindows, unit: str, groups: int | None) -> str | None:
-        """Return a note that counts are too low late in a period: none here."""
+    def late_note(
+        self, windows: PeriodicWindows, unit: str, groups: int | None, *, most_windows: float
+    ) -> str | None:
+        """Return a note that counts are too low late in a period: none here.
+
+        Args:
+            windows: the windows of the stream.
+            unit: the protected unit.
+            groups: number of groups in which rows of a user count apart; None: they do not.
+            most_windows: largest number of windows in a period of users.
+        """
         return None
 
     def bound_in_heading(self, window: str, unit: str) -> str:
@@ -259,7 +274,7 @@ class UserLevel(ContributionRule):
             bound += f" and {self.max_contributions_per_window:,} in a {window}"
         return bound
 
-    def _may_exceed(self, windows: PeriodicWindows, groups: int | None) -> bool:
+    def _may_exceed(self, steps: int, groups: int | None, most_windows: float) -> bool:
         """Return False if a limit for each window already keeps the bound: ``max_contributions`` is
         at least this limit times the number of windows in a period.
         """
@@ -270,22 +285,26 @@ class UserLevel(ContributionRule):
             elif groups:  # once in each group; 0 groups are found in the rows, and can be many
                 a_window = min(a_window, groups)
         # The whole stream may have an end, and a period may be longer than the stream.
-        n_windows = min(windows.steps, windows.most_windows_in(self.contribution_period))
+        n_windows = min(steps, most_windows)
         return self.max_contributions < n_windows * a_window
 
     @override
-    def beyond(self, windows: PeriodicWindows, unit: str, groups: int | None) -> str | None:
+    def beyond(
+        self, windows: PeriodicWindows, unit: str, groups: int | None, *, most_windows: float
+    ) -> str | None:
         """Return words for what the bound leaves out, if it may leave out anything.
 
         >>> from datetime import datetime, UTC
         >>> from counton.windowing.windows import Windows
         >>> days = Windows(datetime(2024, 3, 1, tzinfo=UTC), "1d", 30)
         >>> rule = UserLevel(7, contribution_period="1w", max_contributions_per_window=1)
-        >>> rule.beyond(days, "visitor's week", None)
+        >>> rule.beyond(days, "visitor's week", None, most_windows=7)
         "rows beyond 7 of each visitor's week, or beyond 1 of it in one day"
-        >>> UserLevel(3, "1d", once_per_window=True).beyond(days, "visitor's day", 9)
+        >>> days_rule = UserLevel(3, "1d", once_per_window=True)
+        >>> days_rule.beyond(days, "visitor's day", 9, most_windows=1)
         "groups beyond the first 3 of each visitor's day"
-        >>> UserLevel(3, "1w", once_per_window=True).beyond(days, "visitor's week", 9)
+        >>> weeks_rule = UserLevel(3, "1w", once_per_window=True)
+        >>> weeks_rule.beyond(days, "visitor's week", 9, most_windows=7)
         "pairs of a day and a group beyond the first 3 of each visitor's week"
         """
         count = f"{self.max_contributions:,}"
@@ -294,12 +313,12 @@ class UserLevel(ContributionRule):
                 return None
             return f"groups beyond the first {count} of each {unit}"
         if self.once_per_window:
-            if not self._may_exceed(windows, groups):
+            if not self._may_exceed(windows.steps, groups, most_windows):
                 return None
             window = windows.period or f"period of {windows.every}"
             counted_once = plural(window)
             if groups is not None:
-                has_one_window = windows.most_windows_in(self.contribution_period) <= 1
+                has_one_window = most_windows <= 1
                 counted_once = "groups" if has_one_window else f"pairs of a {window} and a group"
             return f"{counted_once} beyond the first {count} of each {unit}"
         rows_beyond = f"rows beyond {count} of each {unit}"
@@ -311,18 +330,17 @@ class UserLevel(ContributionRule):
         )
 
     @override
-    def late_note(self, windows: PeriodicWindows, unit: str, groups: int | None) -> str | None:
+    def late_note(
+        self, windows: PeriodicWindows, unit: str, groups: int | None, *, most_windows: float
+    ) -> str | None:
         """Return a note that counts are too low in the last windows of a period.
 
         A user's rows count in order of time until the bound is reached
         (`counton.run.counting.contribution_choice`).
         """
-        if (
-            self.max_contributions_per_group is not None
-            or windows.most_windows_in(self.contribution_period) <= 1
-        ):
+        if self.max_contributions_per_group is not None or most_windows <= 1:
             return None
-        if not self._may_exceed(windows, groups):
+        if not self._may_exceed(windows.steps, groups, most_windows):
             return None
         part = "the stream" if self.contribution_period is None else "a period"
         return (

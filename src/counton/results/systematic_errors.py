@@ -14,7 +14,7 @@ from counton.base.wording import counted, plural
 from counton.results.metadata import ReleaseMetadata, RowsLeftOut, counted_anew
 from counton.statistics.by_group import inner_of
 from counton.statistics.clipping import beyond_in_words, clipped_in_words
-from counton.windowing.periods import made_of_windows
+from counton.windowing.periods import made_of_windows, most_windows_in
 
 #: What happens to numbers of users of several periods.
 _ADDED_UP = "are added up over all periods"
@@ -241,8 +241,16 @@ def _unreadable_rows(left_out: RowsLeftOut) -> SystematicError:
 def late_note(metadata: ReleaseMetadata) -> str | None:
     """Return a note that counts are too low late in a period, where bounds are used up."""
     return metadata.rule_in_words.late_note(
-        metadata.windows, metadata.privacy_unit, metadata.groups_apart
+        metadata.windows,
+        metadata.privacy_unit,
+        metadata.groups_apart,
+        most_windows=_most_windows_of_period(metadata),
     )
+
+
+def _most_windows_of_period(metadata: ReleaseMetadata) -> float:
+    """Return the largest number of windows in a period of users; infinite for the whole stream."""
+    return most_windows_in(metadata.windows, metadata.contribution_rule.contribution_period)
 
 
 def uneven_windows_note(metadata: ReleaseMetadata) -> str | None:
@@ -267,8 +275,7 @@ def uneven_windows_note(metadata: ReleaseMetadata) -> str | None:
         return f"{late}; a larger max-contributions leaves more to late windows"
     if rule.once_per_window or metadata.contribution.pattern is not None:
         return f"{late}; a larger max-contributions, or a period of one window, avoids it"
-    windows = metadata.windows
-    n_windows = min(windows.steps, windows.most_windows_in(rule.contribution_period))
+    n_windows = min(metadata.windows.steps, _most_windows_of_period(metadata))
     if rule.max_contributions < n_windows:
         return (
             f"{late}; a period of one window avoids it, or max-contributions-per-window = 1 with "
@@ -339,7 +346,7 @@ def _remedy_of_left_out_groups(metadata: ReleaseMetadata, groups: int) -> str:
         return (
             f"set a larger max-contributions{of_window} in the job file. The noise is then larger"
         )
-    windows = 1 if is_distinct else metadata.windows.most_windows_in(rule.contribution_period)
+    windows = 1 if is_distinct else _most_windows_of_period(metadata)
     once = "set max-contributions in the job file to"
     if not is_distinct and not rule.once_per_window:
         once = f"set once-per-window = true{of_window} in the job file, and max-contributions to"
@@ -367,7 +374,10 @@ def _rows_beyond_a_bound(metadata: ReleaseMetadata) -> list[SystematicError]:
     contribution_rule = metadata.rule_in_words
     inner = metadata.inner
     beyond_bound = contribution_rule.beyond(
-        metadata.windows, metadata.privacy_unit, metadata.groups_apart
+        metadata.windows,
+        metadata.privacy_unit,
+        metadata.groups_apart,
+        most_windows=_most_windows_of_period(metadata),
     )
     if beyond_bound is None:
         return []

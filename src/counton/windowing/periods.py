@@ -6,6 +6,7 @@ that all periods add up to the same total. Users may count again in each period.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from datetime import date, datetime, time, timedelta
 from functools import lru_cache
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 from counton.base.errors import InvalidInputError, param
 from counton.base.lengths import Length
 from counton.windowing.lazy_polars import polars as pl
-from counton.windowing.windows import Windows, load_zone, microseconds, moment
+from counton.windowing.windows import Windows, first_moment, load_zone, microseconds, moment
 
 #: Smallest number of days in each unit of a period, which bounds the number of periods.
 _FEWEST_DAYS = {"d": 1, "w": 7, "mo": 28}
@@ -26,6 +27,10 @@ _MOST_UNITS = 999
 #: A day and ten years in microseconds.
 _DAY = 86_400_000_000
 _TEN_YEARS = 3653 * _DAY
+#: Most periods of users, and the time after the first window, in which windows are counted. In a
+#: hundred years, years begin on each day of the week, leap years as well.
+_MOST_PERIODS = 1000
+_HUNDRED_YEARS = 36_600 * _DAY
 #: The day from which periods are counted, and the number of its month.
 _FIRST_DATE = date(1970, 1, 1)
 _FIRST_MONTH = 1970 * 12
@@ -186,22 +191,77 @@ def first_split_window(windows: Windows, per: str) -> SplitWindow | None:
     last = int(
         windows.ends(range(1, 1 + min(windows.ended_by(first + _TEN_YEARS), windows.steps)))[-1]
     )
-    length = Length.of(per)
-    if length.fixed_us is not None:
-        edges = np.arange(-(-first // length.fixed_us) * length.fixed_us, last, length.fixed_us)
-    else:
-        first_date = windows.local(first).date()
-        midnight = datetime.combine(first_date, time(), load_zone(windows.timezone))
-        days = Windows(midnight, "1d", (last - first) // _DAY + 3, windows.timezone)
-        begins = days.starts(range(1, days.steps + 1))
-        numbers = _numbers_of_days(first_date, days.steps, length)
-        edges = begins[1:][np.diff(numbers) != 0]
-    inner = edges[(edges > first) & (edges < last)]
+    inner = _period_begins(windows, per, last)
     window_begins = windows.ends(windows.step_of(inner) - 1)
     split = np.flatnonzero(window_begins != inner)
     if not len(split):
         return None
     return SplitWindow(int(window_begins[split[0]]), int(inner[split[0]]))
+
+
+def most_windows_in(windows: Windows, per: str | None) -> float:
+    """Return how many windows overlap a period at most; infinite for None, the whole stream.
+
+    Periods of the first hundred years are looked at, but at most `_MOST_PERIODS`.
+
+    Args:
+        windows: the windows of a stream. Those without times are one step.
+        per: length of a period; None: the whole stream.
+
+    >>> from datetime import UTC
+    >>> days = Windows(datetime(2024, 3, 1, tzinfo=UTC), "1d", 30)
+    >>> most_windows_in(days, "1w"), most_windows_in(days, "12h"), most_windows_in(days, None)
+    (7, 1, inf)
+    >>> weeks = Windows(datetime(2025, 1, 6, tzinfo=UTC), "1w", 52)
+    >>> most_windows_in(weeks, "1mo")  # June 2025 begins on a Sunday
+    6
+    """
+    if not windows.timed:
+        return 1
+    return math.inf if per is None else _most_windows_in(windows, per)
+
+
+@lru_cache(maxsize=32)  # several notes of a release compare the same windows with the same period
+def _most_windows_in(windows: Windows, per: str) -> int:
+    """Return how many windows overlap a period of length ``per`` at most."""
+    first = microseconds(windows.start)
+    last = min(windows.end, first + _HUNDRED_YEARS)
+    begins = _period_begins(windows, per, last, most=_MOST_PERIODS)
+    if last == windows.end and len(begins) < _MOST_PERIODS:
+        begins = np.append(begins, windows.end)
+    if not len(begins):
+        return windows.steps  # the period has no end within a hundred years
+    first_windows = windows.step_of(np.append(first, begins[:-1]))
+    last_windows = windows.step_of(begins - 1)
+    return int((last_windows - first_windows).max()) + 1
+
+
+def _period_begins(
+    windows: Windows, per: str, last: int, *, most: int | None = None
+) -> NDArray[np.int64]:
+    """Return the moments between the beginning of window 1 and ``last`` at which a period begins.
+
+    Args:
+        windows: the windows, which decide the time zone.
+        per: length of a period.
+        last: the moment, in microseconds since 1970, before which these periods begin.
+        most: how many of them to return at most; None: all.
+    """
+    first = microseconds(windows.start)
+    length = Length.of(per)
+    if length.fixed_us is not None:
+        begin = (first // length.fixed_us + 1) * length.fixed_us
+        number = len(range(begin, last, length.fixed_us)[:most])
+        return begin + length.fixed_us * np.arange(number, dtype=np.int64)
+    zone = load_zone(windows.timezone)
+    first_date = windows.local(first).date()
+    n_days = min((last - first) // _DAY + 3, (date.max - first_date).days)
+    numbers = _numbers_of_days(first_date, n_days, length)
+    days = (np.flatnonzero(np.diff(numbers)) + 1)[:most].tolist()
+    midnights = [datetime.combine(first_date + timedelta(days=day), time()) for day in days]
+    begins = [microseconds(first_moment(midnight, zone)) for midnight in midnights]
+    edges = np.array(begins, dtype=np.int64)
+    return edges[(edges > first) & (edges < last)]
 
 
 def period_starts(windows: Windows, period: str | None, last: int) -> NDArray[np.int64]:

@@ -36,9 +36,6 @@ _MICROSECOND = timedelta(microseconds=1)
 _DAY = 86_400_000_000
 _LATEST = datetime(9999, 12, 31, tzinfo=UTC)
 _MOST_CALENDAR_WINDOWS = 1_000_000
-#: Most periods of users, and most years of them, in which windows are counted.
-_MOST_PERIODS = 1000
-_MOST_YEARS = 100
 _MOST_PIECES = 31  # most pieces of a calendar window
 #: Steps of a stream without an end, if windows are long: calendar windows have a table of edges.
 ENDLESS_STEPS = 40_000
@@ -128,7 +125,7 @@ def _calendar_edges(start: datetime, steps: int, timezone: str, every: Length) -
                 f"window {k:,} of {every} from {first.isoformat()} ends after the year "
                 "9999; lower the number of steps"
             ) from error
-        edges[k] = microseconds(_first_moment(later, zone))
+        edges[k] = microseconds(first_moment(later, zone))
     edges.setflags(write=False)
     return edges
 
@@ -144,7 +141,7 @@ def _by_calendar(local: datetime, length: Length) -> datetime:
     return local.replace(year=month.year, month=month.month, day=day)
 
 
-def _first_moment(time: datetime, zone: ZoneInfo) -> datetime:
+def first_moment(time: datetime, zone: ZoneInfo) -> datetime:
     """Return the first moment, in UTC, at which clocks show this local time or a later one.
 
     Clocks that are set forward skip some times, in many zones midnight, where a day begins.
@@ -425,7 +422,7 @@ class Windows:
         with suppress(OverflowError, ValueError):  # else it is before the year 1
             if not is_fixed:
                 local = self.local(end).replace(tzinfo=None)
-                moment_then = _first_moment(_by_calendar(local, span.times(-1)), zone)
+                moment_then = first_moment(_by_calendar(local, span.times(-1)), zone)
                 begin = max(begin, microseconds(moment_then))
             if is_fixed or (self.length is not None and span.unit != "mo"):
                 begin = max(begin, end - span.nominal_us)
@@ -455,20 +452,6 @@ class Windows:
     def period(self) -> str | None:
         """Common name of a window's length, such as "week"; None if it has none."""
         return PERIODS.get(self.every)
-
-    def most_windows_in(self, per: str | None) -> float:
-        """Return how many windows overlap a period at most; infinite for None, the whole stream.
-
-        Periods of the first `_MOST_YEARS` are looked at, but at most `_MOST_PERIODS`.
-
-        >>> days = Windows(datetime(2024, 3, 1, tzinfo=UTC), "1d", 30)
-        >>> days.most_windows_in("1w"), days.most_windows_in("12h"), days.most_windows_in(None)
-        (7, 1, inf)
-        >>> weeks = Windows(datetime(2025, 1, 6, tzinfo=UTC), "1w", 52)
-        >>> weeks.most_windows_in("1mo")  # June 2025 begins on a Sunday
-        6
-        """
-        return math.inf if per is None else _most_windows_in(self, per)
 
     def to_dict(self, *, local: bool = False) -> dict[str, object] | None:
         """Return the windows as JSON values, the start in UTC or in local time."""
@@ -517,53 +500,6 @@ class Windows:
             first = day_and_time(begin, long=True)
             last = f"{end:%H:%M}" if begin.date() == end.date() else day_and_time(end, long=True)
         return f"{first} to {last}"
-
-
-@lru_cache(maxsize=32)  # several notes of a release compare the same windows with the same period
-def _most_windows_in(windows: Windows, per: str) -> int:
-    """Return how many windows overlap a period of length ``per`` at most."""
-    start = int(windows.starts(range(1, 2))[0])
-    edges = _period_edges(windows.local(start), Length.of(per), load_zone(windows.timezone))
-    if len(edges) < 2:
-        return windows.steps
-    edges = edges[: np.searchsorted(edges, windows.end) + 1]
-    first = windows.step_of(np.maximum(edges[:-1], start))
-    last = windows.step_of(np.minimum(edges[1:], windows.end) - 1)
-    return int((last - first).max()) + 1
-
-
-def _period_edges(local: datetime, length: Length, zone: ZoneInfo) -> NDArray[np.int64]:
-    """Return the edges of the period in which a moment lies and of the periods after it.
-
-    Periods have the numbers of `counton.windowing.periods.period_of`.
-
-    Args:
-        local: the moment, in the time zone.
-        length: length of a period.
-        zone: the time zone.
-    """
-    places = np.arange(_MOST_PERIODS + 1)
-    if length.fixed_us is not None:
-        # Long periods would not fit into 64 bits.
-        places = places[: max(2, 366 * _MOST_YEARS * _DAY // length.fixed_us)]
-        return np.asarray((microseconds(local) // length.fixed_us + places) * length.fixed_us)
-    number = length.number
-    if length.unit == "mo":
-        months = ((local.year * 12 + local.month - 1) // number + places) * number
-        last_month = 12 * (local.year + _MOST_YEARS)
-        days = [
-            date(month // 12, month % 12 + 1, 1) for month in months[months < last_month].tolist()
-        ]
-    else:
-        day = (local.date() - EPOCH.date()).days
-        if length.unit == "w":  # 1970 began on a Thursday, weeks begin on Mondays
-            numbers = ((day + 3) // 7 // number + places) * number * 7 - 3
-        else:
-            numbers = (day // number + places) * number
-        numbers = numbers[numbers < day + 366 * _MOST_YEARS]
-        days = [EPOCH.date() + timedelta(days=number_of_day) for number_of_day in numbers.tolist()]
-    moments = [_first_moment(datetime.combine(day, time.min), zone) for day in days]
-    return np.array([microseconds(moment) for moment in moments], np.int64)
 
 
 @dataclass(frozen=True)
@@ -666,10 +602,6 @@ class SingleTableWindow(Windows):
     @override
     def period(self) -> str | None:
         return None
-
-    @override
-    def most_windows_in(self, per: str | None) -> float:
-        return 1
 
     @override
     def to_dict(self, *, local: bool = False) -> dict[str, object] | None:
