@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 @option(
     "--until",
     help=(
-        "Release windows to this time less release-delay, or latest-event: by the newest row. "
-        "[default: now]"
+        "Release the windows that ended by this time, minus release-delay, or latest-event: by the "
+        "newest row. [default: now]"
     ),
 )
 @option("--allow-empty-windows", is_flag=True, help="Release windows although they have no rows.")

@@ -47,8 +47,8 @@ class WindowOptions(Section):
     )
     start: v.Moment | None = option("Start of the first window, as in 2024-03-01.", OFTEN)
     until: v.Moment | None = option(
-        "Release windows to this time less release-delay, or latest-event: by the newest row. "
-        "[default: now]",
+        "Release the windows that ended by this time, minus release-delay, or latest-event: by the "
+        "newest row. [default: now]",
         EACH_RUN,
         OFTEN,
         ALL_JOBS,
@@ -332,9 +332,7 @@ class StateOptions(Section):
     heading = "State"
     scope = EACH_RUN
 
-    state: v.State | None = option(
-        "SQLite file or database URL that keeps the stream. It is secret.", OFTEN
-    )
+    state: v.State | None = option("Secret SQLite file or database URL of the stream.", OFTEN)
     stream: v.Text | None = option("Name of the stream in the state. [default: its statistic]")
     key: v.KeySource | None = option(
         "Where the key is: a file, env:NAME or command:... [default: STATE.key]"
