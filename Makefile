@@ -344,11 +344,19 @@ test-long: lint ## the types of tests, a second case of each test, and the tests
 test-cases: $(READY) ## the cases that `make test` and `make test-long` leave out: they run at most two of each test
 	COUNTON_CASES=$(CASES) COUNTON_OTHER_CASES=1 $(CHECKS) -m 'not evidence and not types'
 
+# These tests make all their cases with COUNTON_FUZZ=1 only. Otherwise they make every second one, or
+# fewer, so `make test-cases` cannot run the others.
+IN_TURN = $(shell grep -rlE --include='test_*.py' 'from (in_turn|every_option) import' tests)
+
+.PHONY: test-in-turn
+test-in-turn: $(READY) ## all cases of the tests that otherwise make only some of them
+	COUNTON_FUZZ=1 $(PYTEST) -m 'not types' $(IN_TURN)
+
 # The stages need Java, a browser, PostgreSQL and Coq; see .ci/run.
 .PHONY: test-all
 test-all: ## every check there is, before a release (about two hours): all stages, all cases, all Pythons
 	@for stage in test test-long test-papers test-package test-docs test-proof test-training test-live \
-	    test-spark test-deploy test-orchestrators test-cases test-python; do \
+	    test-spark test-deploy test-orchestrators test-cases test-in-turn test-python; do \
 	  echo "== make $$stage"; $(MAKE) --no-print-directory $$stage || exit 1; \
 	done
 
@@ -386,11 +394,9 @@ FUZZ ?= 300
 
 .PHONY: fuzz
 fuzz: $(READY) ## one unit's rows through whole jobs; 10,000 changed files; every case of tests that take some in turn
-	COUNTON_FUZZ=$(FUZZ) $(PYTEST) tests/run/test_neighbours.py tests/run/test_every_source.py \
-		tests/state/test_places.py tests/cli/test_goes_on_with_nothing.py \
-		tests/cli/test_options_of_all_doors.py
+	COUNTON_FUZZ=$(FUZZ) $(PYTEST) tests/run/test_neighbours.py tests/run/test_every_source.py
 	COUNTON_FUZZ=100 $(PYTEST) tests/results/test_changed_files.py
-	COUNTON_FUZZ=1 $(PYTEST) $$(grep -rl --include='*.py' 'import in_turn' tests)
+	$(MAKE) --no-print-directory test-in-turn
 
 # How long, the seed that an earlier run printed, or a case that it kept.
 HOURS ?= 1

@@ -233,9 +233,34 @@ def test_continuous_integration_runs_tests_omitted_by_make() -> None:
         assert folder not in (ROOT / ".ci" / "optional").read_text(encoding="utf-8")
     assert "\nmake test <" in script
     assert re.search(r"\ntest-all: .*\n(?:\t.*\n)*\t.*\btest-cases\b", rules)
+    assert re.search(r"\ntest-all: .*\n(?:\t.*\n)*\t.*\btest-in-turn\b", rules)
     # `make types` alone leaves out the types of tests.
     asked = run_program(["make", "--dry-run", "types", "lint"], cwd=ROOT, check=True).stdout
     assert re.search("bin/mypy *$", asked, re.MULTILINE)
+
+
+def _importing_files(module: str) -> set[Path]:
+    pattern = re.compile(rf"^(?:from|import) {module}\b", re.MULTILINE)
+    return {
+        path
+        for path in (ROOT / "tests").rglob("*.py")
+        if pattern.search(path.read_text(encoding="utf-8"))
+    }
+
+
+def test_make_in_turn_runs_every_test_that_omits_cases() -> None:
+    expected = set[str]()
+    modules = ["in_turn"]
+    while modules:
+        for path in _importing_files(modules.pop()):
+            if path.name.startswith("test_"):
+                expected.add(str(path.relative_to(ROOT)))
+            else:
+                modules.append(path.stem)
+    assert expected
+    command = run_program(["make", "--dry-run", "test-in-turn"], cwd=ROOT, check=True).stdout
+    assert "COUNTON_FUZZ=1 " in command
+    assert set(re.findall(r"tests/\S+\.py", command)) == expected
 
 
 def test_the_citation_names_the_version_and_the_papers() -> None:

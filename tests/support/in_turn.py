@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from typing import TypeVar
 
 T = TypeVar("T")
-#: `make fuzz` says it.
+#: `make test-in-turn` and `make fuzz` set it.
 ALL = int(os.environ.get("COUNTON_FUZZ", "0")) > 0
 
 
