@@ -144,7 +144,7 @@ def test_rows_too_late_for_their_users_period_are_reported(place: Workplace, lat
     )
     late = ["2024-01-01T10:00,bob", "2024-01-02T10:00,bob", "2024-01-01T11:00,ann"]
     told = (
-        "new rows whose visitor's day ended at least 35 days of 24 hours "
+        "new rows whose visitor's day ended at least 35 days (840 hours) "
         "before the end of the last day that "
         "earlier runs released, not counted"
     )
@@ -169,7 +169,7 @@ def test_rows_that_an_input_lacked_for_a_night_are_not_new(place: Workplace) -> 
         JOB.replace("start = 2024-03-01", "start = 2024-01-01")
     )
     told = (
-        "new rows whose visitor's day ended at least 35 days of 24 hours "
+        "new rows whose visitor's day ended at least 35 days (840 hours) "
         "before the end of the last day that "
         "earlier runs released, not counted"
     )

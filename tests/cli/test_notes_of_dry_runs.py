@@ -111,7 +111,7 @@ SITUATIONS: Mapping[str, tuple[Mapping[str, object], tuple[Night, ...]]] = {
             Night(
                 (*FIRST, "2024-03-02T09:00,dan,a", "2024-05-01T09:00,ann,a"),
                 "2024-05-02",
-                "new rows whose visitor's day ended at least 35 days of 24 hours before",
+                "new rows whose visitor's day ended at least 35 days (840 hours) before",
             ),
         ),
     ),

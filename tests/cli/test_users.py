@@ -342,7 +342,7 @@ def test_rows_already_counted_are_not_reported_as_dropped(place: Workplace) -> N
         new = []
     told = " ".join(done.err.split())
     assert (
-        "rows whose UTC day ended at least 35 days of 24 hours "
+        "rows whose UTC day ended at least 35 days (840 hours) "
         "before the end of the last day that earlier "
         "runs released, or of an erased period"
     ) in told

@@ -34,14 +34,14 @@ WORDS: dict[float, str] = {5: "five seconds", 10: "ten seconds", 600: "ten minut
 LIMITS: list[tuple[str, str, Any]] = [
     (
         "concepts/late-data",
-        "ended at least {} days of 24 hours before the end of the last window",
+        "ended at least {} days (840 hours) before the end of the last window",
         LATE_DAYS,
     ),
     ("guides/bad-rows", "they count once, for {} days", LATE_DAYS),
     ("guides/bad-rows", "remembers an id for {} days after the day", LATE_DAYS),
     (
         "guides/bad-rows",
-        "ended at least {} days of 24 hours before the end of the last window",
+        "ended at least {} days (840 hours) before the end of the last window",
         LATE_DAYS,
     ),
     ("guides/bad-rows", "more than {:,} bad rows", error_policy.DEFAULT_MOST_BAD_ROWS),
@@ -60,7 +60,7 @@ LIMITS: list[tuple[str, str, Any]] = [
     ("guides/erasure", "too low by about {:.1%}.", 1 / BUCKETS),
     (
         "guides/fill-in-a-job-file",
-        "ended at least {} days of 24 hours before the end of the last window",
+        "ended at least {} days (840 hours) before the end of the last window",
         LATE_DAYS,
     ),
     ("guides/service", "accepts the new time after {},", WORDS[steady_clock.LASTING_SECONDS]),

@@ -103,7 +103,7 @@ def job(folder: Path, what: str, options: dict[str, Any], rows: pl.DataFrame = R
 def expected(what: str, option: str, *, dropped: bool) -> list[str]:
     """The lines, written down once more from what was asked."""
     last_day = (
-        "ended at least 35 days of 24 hours "
+        "ended at least 35 days (840 hours) "
         "before the end of the last day that earlier runs released"
     )
     old = f" if their UTC day {last_day}"
@@ -429,7 +429,7 @@ def test_too_old_rows_end_35_days_before_last_day_of_earlier_runs(
     assert counted == [len(days) - 1 - len(too_old), 0, 0]
     assert n_too_old == len(too_old)
     assert published.endswith(
-        f"or not at all if their {whose} ended at least 35 days of 24 hours "
+        f"or not at all if their {whose} ended at least 35 days (840 hours) "
         "before the end of the last day "
         "that earlier runs released"
     )
@@ -449,7 +449,7 @@ def test_35_days_of_a_late_row_have_24_hours_where_clocks_change(tmp_path: Path)
         # 23 February ended 35 days before the end of 30 March by the calendar, less one hour.
         assert outcome.read().table()["estimate"].to_list()[-1] == 1
         published = systematic_errors(outcome.spec.metadata())[0]
-    assert "ended at least 35 days of 24 hours before" in published
+    assert "ended at least 35 days (840 hours) before" in published
 
 
 def test_discovered_groups_have_systematic_errors(tmp_path: Path) -> None:

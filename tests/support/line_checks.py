@@ -858,7 +858,7 @@ def _(self: LineChecker, match: re.Match[str]) -> None:
 
 
 @form(
-    _C + r"(?:new )?rows whose ([\w' ]+) ended at least 35 days of 24 hours "
+    _C + r"(?:new )?rows whose ([\w' ]+) ended at least 35 days \(840 hours\) "
     r"before the end of the last (\w+) "
     rf"that earlier runs released(, or of an erased period)?, not counted(.*?): {_N}"
 )

@@ -100,7 +100,7 @@ class ContributionRule:
             The words; None if rows of all times count.
 
         >>> print(UserLevel(3, "1w").too_old("day", "visitor's week", ids=False))
-        visitor's week ended at least 35 days of 24 hours before the end of the last day that
+        visitor's week ended at least 35 days (840 hours) before the end of the last day that
         earlier runs released
         """
         decisive = []
@@ -111,8 +111,8 @@ class ContributionRule:
         if not decisive:
             return None
         return (
-            f"{' or '.join(decisive)} ended at least {LATE_DAYS} days of 24 hours before the end "
-            f"of the last {window} that earlier runs released"
+            f"{' or '.join(decisive)} ended at least {LATE_DAYS} days ({24 * LATE_DAYS} hours) "
+            f"before the end of the last {window} that earlier runs released"
         )
 
     def leaves_old_rows_out(self, *, ids: bool) -> bool:

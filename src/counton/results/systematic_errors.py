@@ -34,7 +34,7 @@ def systematic_errors(metadata: ReleaseMetadata) -> list[str]:
     >>> for line in systematic_errors(plan_spec(job).metadata()):
     ...     print(line)
     rows that arrive after their day was released are counted in a later day, or not at all if their
-    user's day ended at least 35 days of 24 hours before the end of the last day that earlier runs
+    user's day ended at least 35 days (840 hours) before the end of the last day that earlier runs
     released
     rows beyond 3 of each user's day are not counted, so that numbers are too low by an unknown
     amount
