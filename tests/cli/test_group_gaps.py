@@ -115,6 +115,21 @@ def test_later_runs_name_their_own_windows_alone(place: Workplace, kind: str) ->
     ]
 
 
+def test_group_that_stays_away_is_named_with_its_remedy(place: Workplace) -> None:
+    missing = {"Canteen A": OPEN_DAYS[-3:]}
+    first = lines_of(place, rows_of(missing))
+    assert first == [f"{LINE}3 ('Canteen A', 26 March to 28 March 2025). {REMEDY}"]
+    monday = OPEN_DAYS[-1] + timedelta(days=3)
+    missing["Canteen A"] = [*OPEN_DAYS[-3:], monday]
+    options = ("--until", f"{monday + timedelta(days=1):%Y-%m-%d}")
+    later = lines_of(place, rows_of(missing, [*OPEN_DAYS, monday]), options=options)
+    assert later == [
+        f"{LINE}1 ('Canteen A', 31 March 2025). {REMEDY}. If a group has closed for good, tell "
+        "them as well. The stream keeps it, and it is named here until half of the windows lack "
+        "its rows"
+    ]
+
+
 def test_file_of_new_rows_names_no_group_after_the_first_run(place: Workplace) -> None:
     """Its groups of one day show nothing about other days."""
     more = ROWS_OF["event"] + "append = true\n"

@@ -713,19 +713,29 @@ def _(self: LineChecker, match: re.Match[str]) -> None:
 @form(
     _C + rf"windows of a group without any readable row, unlike other groups: {_N} \((.*)\)\. If "
     r"rows are missing, readers must be told"
+    r"(\. If a group has closed for good, tell them as well\. The stream keeps it, and it is named "
+    r"here until half of the windows lack its rows)?"
 )
 def _(self: LineChecker, match: re.Match[str]) -> None:
     facts = self.facts
     there = {(row.window, row.group) for row in facts.rows if not row.flaws}
     with_rows = {window for window, _ in there}
     n_windows = 0
+    newest = max((window for window in with_rows if window <= facts.after), default=0)
+    newest_before = max((window for window in with_rows if window <= facts.before), default=0)
+    lasts = False
     for words in match[2].split("; "):
         named = re.fullmatch(r"'(\w+)', (.*)", words)
         assert named is not None, words
-        for window in self.windows_of(named[2]):
+        windows = self.windows_of(named[2])
+        is_old = newest_before > 0 and (newest_before, named[1]) not in there
+        lasts = lasts or (is_old and newest in windows)
+        for window in windows:
             holds((window, named[1]) not in there, f"window {window} has a row of {named[1]}")
             n_windows += window in with_rows and facts.before < window <= facts.after
     is_exact(number(match[1]), n_windows, "windows")
+    if " more" not in match[2]:
+        holds((match[3] is not None) == lasts, "a gap of earlier runs has ended")
 
 
 @form(

@@ -562,10 +562,16 @@ def missing_row_notes(without_rows: WithoutRows, spec: StreamSpec) -> list[str]:
         chosen = _choose_stretches([(name, gap.windows) for name, gap in gaps])
         shown = [f"{name!r}, {windows.span_text(stretch)}" for name, stretch in chosen]
         number = sum(gap.n_windows for _, gap in gaps)
+        closed = ""
+        if any(gap.lasts for _, gap in gaps):
+            closed = (
+                ". If a group has closed for good, tell them as well. The stream keeps it, and it "
+                "is named here until half of the windows lack its rows"
+            )
         notes.append(
             f"windows of a group without any readable row, unlike other groups: {number:,} "
             f"({'; '.join(_with_number_of_rest(shown, len(gaps)))}). If rows are missing, readers "
-            "must be told"
+            f"must be told{closed}"
         )
     stretches = without_rows.windows
     if stretches:

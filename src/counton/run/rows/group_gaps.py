@@ -58,7 +58,7 @@ def find_group_gaps(
     >>> windows = np.array([1, 2, 3, 4, 5, 6, 1, 2, 3, 6])
     >>> groups = np.array([0, 0, 0, 0, 0, 0, 1, 1, 1, 1])
     >>> find_group_gaps(windows, groups, 2, range(1, 7))
-    [GroupGap(group=1, windows=range(4, 6), n_windows=2)]
+    [GroupGap(group=1, windows=range(4, 6), n_windows=2, lasts=False)]
     """
     is_compared = (window >= 1) & (window < released.stop)
     window = window[is_compared]
@@ -92,5 +92,8 @@ def find_group_gaps(
             released_now = windows_of_gap[windows_of_gap >= released.start]
             if released_now.size:
                 stretch = range(int(released_now[0]), int(released_now[-1]) + 1)
-                gaps.append(GroupGap(stretches.group, stretch, released_now.size))
+                lasts = end == len(compared) and windows_of_gap[0] < released.start
+                gaps.append(
+                    GroupGap(stretches.group, stretch, released_now.size, lasts=bool(lasts))
+                )
     return gaps

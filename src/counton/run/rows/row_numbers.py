@@ -44,11 +44,13 @@ class GroupGap(NamedTuple):
         group: index of the group.
         windows: from the first window to the last one.
         n_windows: how many of these have rows of other groups.
+        lasts: whether the gap began before these windows, and no row of the group follows.
     """
 
     group: int
     windows: range
     n_windows: int
+    lasts: bool = False
 
 
 class WithoutRows(NamedTuple):
