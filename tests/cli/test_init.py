@@ -876,3 +876,36 @@ def test_longer_period_of_users_brings_a_note_on_windows(
     assert done.code == 0
     assert told in done.err
     assert ("note: windows are days" in done.err) == bool(told)
+
+
+@pytest.mark.parametrize(
+    ("every", "start", "note"),
+    [
+        ("1w", "2024-03-05", "each window begins on a Tuesday, as the first one does. For weeks"),
+        ("2w", "2024-03-10", "each window begins on a Sunday, as the first one does. For weeks"),
+        ("1mo", "2024-03-05", "each window begins on day 5 of a month, as the first one does."),
+        ("1w", "2024-03-04", None),
+        ("1mo", "2024-03-01", None),
+        ("1d", "2024-03-05", None),
+    ],
+)
+def test_unusual_first_day_of_weeks_or_months_is_noted(
+    every: str, start: str, note: str | None, init: Callable[..., Result]
+) -> None:
+    done = init("loans.csv", "--every", every, "--start", start)
+    assert done.code == 0
+    assert ("note: each window begins on" in done.err) == (note is not None)
+    assert (note or "") in done.err
+
+
+def test_margins_of_a_job_of_groups_are_those_of_the_job_as_it_is_written(
+    init: Callable[..., Result], loans: Path
+) -> None:
+    """A note below them names lines that make the margins larger."""
+    (loans / "e.csv").write_text("time,who,place\n2024-03-01T09:00,ann,home\n")
+    users = ("--user", "who", "--max-contributions", "1", "--contribution-period", "1d")
+    groups = ("--group-by", "place", "--groups", "home,shop", "--other-group", "other")
+    times = ("--timezone", "UTC", "--start", "2024-03-01", "--until", "2024-03-02")
+    done = init("e.csv", *users, *groups, *times, "--privacy-unit", "who").fine()
+    assert done.out.count("Margins of error (95%) of the job as it is written:") == 1
+    assert "Each further group makes the margins of error larger" in done.out

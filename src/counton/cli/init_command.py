@@ -13,7 +13,7 @@ import click
 
 from counton.base.errors import InvalidInputError, param
 from counton.base.exact import with_capital
-from counton.base.lengths import PERIODS, example_lookback
+from counton.base.lengths import PERIODS, Length, example_lookback
 from counton.base.wording import counted
 from counton.cli.command_class import CountonCommand, SectionedOption, option
 from counton.cli.command_text import command_words
@@ -83,6 +83,8 @@ _HELP = {
 }
 #: Empty options that change the margin of error of counts; others, such as ``start``, do not.
 _DECIDES_MARGIN = ("user", "max_contributions")
+#: Which job has the margins of error, since notes below name lines that change them.
+_AS_WRITTEN = " of the job as it is written"
 #: Columns of whole numbers that a remark names.
 _SHOWN_COLUMNS = 3
 
@@ -147,6 +149,8 @@ def init(*, events: str, job_file: Path, force: bool, **job_options: object) -> 
     _print_facts(look, whole_job, unanswered, states_every=job.every is not None)
     if job.every is None:
         _print_shorter_windows(whole_job)
+    if job.start is not None:
+        _print_day_of_windows(whole_job)
     if plan is not None:
         _print_held_back(whole_job, plan, look, job_file.name, unanswered)
     asked_job = whole_job.with_options(**dict.fromkeys(unanswered))
@@ -276,6 +280,32 @@ def _print_shorter_windows(job: CountJob) -> None:
     )
 
 
+def _print_day_of_windows(job: CountJob) -> None:
+    """Print on which day windows of weeks or months begin, if it is not the usual one.
+
+    Args:
+        job: the job that is written, with the start that the operator stated.
+    """
+    from counton.cli.print_forms import Console
+    from counton.run.new_job.job_template import WEEKDAYS
+    from counton.windowing.windows import load_zone, parse_time
+
+    timezone = job.timezone or "UTC"
+    first = parse_time(str(job.start), timezone).astimezone(load_zone(timezone))
+    unit = Length.of(str(job.every)).unit
+    if unit == "w" and first.weekday() != 0:
+        day = f"a {WEEKDAYS[first.weekday()]}"
+        usual = "weeks from Monday to Sunday, give a Monday"
+    elif unit == "mo" and first.day != 1:
+        day = f"day {first.day} of a month"
+        usual = "months of the calendar, give the first day of a month"
+    else:
+        return
+    Console(stderr=True).write_line(
+        f"note: each window begins on {day}, as the first one does. For {usual} as --start"
+    )
+
+
 def _print_held_back(
     job: Job, plan: PlannedJob, look: FirstLook, file: str, unanswered: Collection[str]
 ) -> None:
@@ -396,7 +426,7 @@ def _print_report(
     if empty:
         console.write_line(f"Fill in these empty lines before the first run: {', '.join(empty)}.")
         if plan is not None and not decisive:
-            write_margins(console, plan)
+            write_margins(console, plan, _AS_WRITTEN)
         else:
             depends = f", which depends on {' and '.join(decisive)}" if decisive else ""
             planning = shlex.join(["counton", "plan", file])
@@ -404,7 +434,7 @@ def _print_report(
                 f"Once they are filled in, {planning} shows the margin of error{depends}."
             )
     elif plan is not None:
-        write_plan(console, plan)
+        write_plan(console, plan, which_job=_AS_WRITTEN)
     if job.append:
         console.write_line("Each run must read new rows alone, because append is set.")
     elif job.lookback is None:

@@ -105,13 +105,19 @@ def print_job_plan(job: Job, *, as_json: bool) -> None:
 
 
 # ------------------------------------------------------------------------------- a plan as text
-def write_plan(console: Console, plan: PlannedJob, how_to_state_rows: str = _OPTION_REMEDY) -> None:
+def write_plan(
+    console: Console,
+    plan: PlannedJob,
+    how_to_state_rows: str = _OPTION_REMEDY,
+    which_job: str = "",
+) -> None:
     """Print a plan: what is kept where, spent and published, and a table of half-widths.
 
     Args:
         console: where it is printed.
         plan: the plan.
         how_to_state_rows: sentence on how to state the number of rows.
+        which_job: words after "Margins of error", on which job has them.
     """
     metadata = plan.metadata
     windows = metadata.windows
@@ -119,19 +125,21 @@ def write_plan(console: Console, plan: PlannedJob, how_to_state_rows: str = _OPT
     together = ", for all windows together" if windows.is_recurring else ""
     console.write_line(f"Privacy: {loss_of(plan)} for each {metadata.privacy_unit}{together}")
     console.write_line(f"Privacy unit: {protected_in_words(metadata)}")
-    write_margins(console, plan)
+    write_margins(console, plan, which_job)
     for remark in _remarks(plan, how_to_state_rows):
         console.write_line(remark)
 
 
-def write_margins(console: Console, plan: PlannedJob) -> None:
+def write_margins(console: Console, plan: PlannedJob, which_job: str = "") -> None:
     """Print what is published, and a table of half-widths.
 
     Args:
         console: where it is printed.
         plan: the plan.
+        which_job: words after "Margins of error", on which job has them.
     """
-    console.write_line(f"Published: {_published(plan)}. Margins of error ({percent(plan.level)}%):")
+    margins = f"Margins of error ({percent(plan.level)}%){which_job}"
+    console.write_line(f"Published: {_published(plan)}. {margins}:")
     console.write_table(_table(plan))
 
 

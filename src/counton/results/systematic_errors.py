@@ -302,8 +302,8 @@ def left_out_groups_note(metadata: ReleaseMetadata) -> str | None:
     at most 1 row of each user's day counts. If a user is in several groups, it is the first row by
     time, then by the group's name, and the numbers of the other groups are too low. To count each
     user in more groups, set once-per-window = true in the job file, and max-contributions to the
-    largest number of groups in which one user may count. Each more adds noise. With 2, each user
-    counts in every group
+    largest number of groups in which one user may count. Each further group makes the margins of
+    error larger. With 2, each user counts in every group
     """
     rule = metadata.contribution_rule
     groups = metadata.groups_apart
@@ -355,8 +355,8 @@ def _remedy_of_left_out_groups(metadata: ReleaseMetadata, groups: int) -> str:
         part = "the stream" if rule.contribution_period is None else "a period"
         span = f", added up over the {plural(metadata.window)} of {part}"
     remedy = (
-        f"{once} the largest number of groups in which one user may count{span}. Each more adds "
-        "noise"
+        f"{once} the largest number of groups in which one user may count{span}. Each further "
+        "group makes the margins of error larger"
     )
     if not groups or windows == math.inf:
         return remedy

@@ -54,7 +54,7 @@ _MOST_WINDOWS = 100_000
 #: waited longer than that, each number would be published a day late.
 _RELEASE_DELAY = "2h"
 
-_WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 
 #: Options that the user stated, by name, including ``events`` and ``state``.
 JobValues: TypeAlias = Mapping[str, object]
@@ -213,9 +213,9 @@ def _refuse_split_weeks(plan: PlannedJob, look: FirstLook) -> None:
     if days_before:
         proposed = max(start.date() - timedelta(days=days_before), first_day)
         raise InvalidInputError(
-            f"{param('start', str(start.date()))} is a {_WEEKDAYS[start.weekday()]}, and windows "
+            f"{param('start', str(start.date()))} is a {WEEKDAYS[start.weekday()]}, and windows "
             f"of a week begin on the day of the week of start. The first rows are all of a "
-            f"{_WEEKDAYS[weekday]}: give a {_WEEKDAYS[weekday]}, as in "
+            f"{WEEKDAYS[weekday]}: give a {WEEKDAYS[weekday]}, as in "
             f"{param('start', str(proposed))}"
         )
 
@@ -405,7 +405,7 @@ def _unsaid_times(job: CountJob, whole: CountJob, look: FirstLook) -> dict[str, 
         weekday = _first_weekday(whole, look)
         example = "as in 2024-01-01"
         if weekday is not None:
-            example = f"a {_WEEKDAYS[weekday]}, on which weeks begin"
+            example = f"a {WEEKDAYS[weekday]}, on which weeks begin"
         remarks["start"] = (
             f"day from which rows count, {example}; it is published, so choose one that no single "
             "row decides"
