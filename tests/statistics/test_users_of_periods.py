@@ -153,6 +153,22 @@ def test_periods_that_end_within_windows_are_added_up(tmp_path: Path) -> None:
             run(job(tmp_path, **changed, series="period-to-date"))
 
 
+def test_endless_stream_with_default_period_to_date_is_refused(tmp_path: Path) -> None:
+    endless: dict[str, Any] = {"windows": None, "expected_windows": DAYS}
+    with pytest.raises(InvalidInputError, match="series=period-to-date"):
+        run(job(tmp_path, **endless))
+    assert not [*tmp_path.glob("*.db")]
+
+
+def test_endless_stream_with_cumulative_series_is_continued(tmp_path: Path) -> None:
+    endless: dict[str, Any] = {"windows": None, "expected_windows": DAYS, "series": "cumulative"}
+    first = job(tmp_path, **endless, until=START + timedelta(days=7))
+    with run(first) as outcome:
+        assert outcome.read().table()["window_end"].n_unique() == 7
+    with run(first.derive(until=START + timedelta(days=9))) as outcome:
+        assert outcome.read().table()["window_end"].n_unique() == 9
+
+
 def test_series_period_to_date_needs_contribution_period(tmp_path: Path) -> None:
     for changed in (
         {"what": "count", "max_contributions": 2, "at_least": None},

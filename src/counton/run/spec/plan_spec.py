@@ -14,6 +14,7 @@ from counton.base.series import RELEASE_FORMS
 from counton.continual import Design
 from counton.continual.node_distribution import distribution_for
 from counton.job.common_options import Job
+from counton.job.incompatible import refuse_excluded
 from counton.planning.least_privacy import least_guarantee
 from counton.planning.planner import RankingRequest, ranked_designs
 from counton.privacy import ZCDP, ApproxDP, ContributionBound, Guarantee
@@ -86,6 +87,9 @@ def plan_spec(job: Job, units: Sequence[SpentUnit] = ()) -> StreamSpec:
     refuse_new_job(job)
     stated_word = word_of_unit(job)
     normal_job = normal_form(job)
+    if normal_job.value_of("series") == "period-to-date":
+        # Later runs remember this series, also if it is the default, and refuse what excludes it.
+        refuse_excluded(job.with_options(series="period-to-date"))
     default_word = str(normal_job.privacy_unit)
     protects_users = normal_job.has_stated("user") or normal_job.has_stated(
         "upstream_max_contributions"
