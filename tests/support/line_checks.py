@@ -993,8 +993,8 @@ def _(self: LineChecker, match: re.Match[str]) -> None:
 
 @form(
     _R + r"(?:without --until, this run|--until \S+) would release (\d+) windows?, but "
-    r"(there is no "
-    r"row|the newest readable row is of (\S+ [\d:]+)\S*)\.(?: (.*?) would have no row\.)? "
+    r"(there is no (?:new )?row|the newest readable row is of (\S+ [\d:]+)\S*|"
+    r"the newest rows are of (?P<waiting>.*?))\. (.*?) would have no row\. "
     r"Add missing "
     r"files(?:, or give (.*?) for data of the past|, or give --until (\S+) \(complete "
     r"file\) or (.*?) "
@@ -1008,16 +1008,20 @@ def _(self: LineChecker, match: re.Match[str]) -> None:
     times = [row.at for row in facts.rows if row.at is not None and not is_future(self, row)]
     times = [at for at in times if self.oracle.window_of(at) <= self.oracle.steps]
     fine = [row.at for row in facts.rows if row.at and not row.flaws and not is_future(self, row)]
-    if match[3] is None:
+    if match["waiting"] is not None:
+        (waiting,) = self.windows_of(match["waiting"])
+        earlier = {row.window for row in self.oracle.book.earlier_rows if not row.flaws}
+        holds(waiting in earlier and waiting > facts.before, "no earlier row waits there")
+    elif match[3] is None:
         holds(not fine, "there is a row")
+        holds("new row" not in match[2] or "append" in self.options, "rows are repeated")
     else:
         told = match[3]
         holds(told in {_minute(self, at) for at in times}, "no row is of this time")
         holds(told >= _minute(self, max(fine, default=min(times))), "a newer row can be read")
-    if match[4] is not None:
-        have_no_row(self, match[4])
-    if match[6] is not None:
-        self.prove("complete", match[6])
+    have_no_row(self, match[5])
+    if match[7] is not None:
+        self.prove("complete", match[7])
 
 
 @form(

@@ -241,11 +241,16 @@ class Prover:
             self.expect_least_row(condition[1], late, window)
 
     def is_met(self, condition: str, window: int) -> bool | None:
-        """Return whether the file meets a condition; None if only a row with a flaw does."""
-        rows = [] if self.oracle.situation.mode == "append" else self.oracle.facts.rows
+        """Return whether the rows meet a condition; None if only a row does that may not count.
+
+        Of files of new rows, only those that count are known later.
+        """
+        is_append = self.oracle.situation.mode == "append"
+        rows = self.oracle.book.earlier_rows if is_append else self.oracle.facts.rows
         rows = [row for row in rows if row.at is not None and row.at.year != 2062]
         met = [row for row in rows if self.meets(condition, row.window, row.at, window)]
-        if met and all(row.flaws for row in met):
+        has_limit = is_append and self.oracle.situation.kind == "users"
+        if met and (has_limit or all(row.flaws for row in met)):
             return None
         return bool(met)
 

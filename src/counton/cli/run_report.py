@@ -141,7 +141,8 @@ def _needed_row(result: RunResult, number: int, due_us: int) -> str:
         if n_may_be_empty == 1:
             return ", once it or the window before it has a row"
         return f", once it or one of the {n_may_be_empty:,} windows before it has a row"
-    if not options.input.repeats_rows or first_needed <= 1:
+    may_be_empty_alone = n_may_be_empty and not options.input.repeats_rows
+    if may_be_empty_alone or first_needed <= 1:
         return any_row
     windows = result.spec.terms.windowing.windows
     begin = int(windows.starts(range(first_needed, first_needed + 1))[0])

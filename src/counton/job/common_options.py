@@ -58,8 +58,7 @@ class WindowOptions(Section):
     )
     max_empty_windows: v.NotNegative | None = option(
         "Stop at more windows in a row without rows after the newest row, and with lookback also "
-        "before it. With append, one more is released if the input has no row of new windows. "
-        "[default: 0 with lookback, else 2]",
+        "before it. [default of a new stream: 0 with lookback, else 2]",
         REMEMBERED,
         RUN_ONLY,
         FILE_ONLY,

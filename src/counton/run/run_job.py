@@ -14,6 +14,8 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple, Self
 
+import numpy as np
+
 from counton.base.errors import InvalidInputError
 from counton.base.exact import quote
 from counton.base.private import Private, reveal
@@ -34,7 +36,7 @@ from counton.run.rows.row_numbers import RowNumbers, WithoutRows
 from counton.run.rows.uncounted_files import refuse_counted_meanwhile
 from counton.run.rows.window_sums import find_without_rows, refuse_no_row_within
 from counton.run.spec.stream_spec import StreamSpec
-from counton.run.spec.terms import OutputFiles, RunOptions, SingleTable
+from counton.run.spec.terms import OutputFiles, RunOptions, SingleTable, Snapshot
 from counton.run.windows.due_windows import EndedWindows, FutureRows, ReleaseClock, RowTimes
 from counton.run.windows.held_back import HeldBackWindows, find_held_back
 from counton.state import Store, Stream
@@ -262,6 +264,7 @@ def decide(prepared: PreparedRun, rows_read: ReadRows) -> EndedWindows:
         released=released,
         now=prepared.now,
         is_new_stream=prepared.begins_stream,
+        last_waiting=_last_waiting_window(prepared),
     )
     # This precedes all refusals of missing rows: else it would depend on the rows whether a run
     # that allows empty windows releases.
@@ -287,6 +290,24 @@ def decide(prepared: PreparedRun, rows_read: ReadRows) -> EndedWindows:
         )
     rows_read.files.refuse_duplicate(ended.last - released)
     return ended
+
+
+def _last_waiting_window(prepared: PreparedRun) -> int:
+    """Return the last window with rows that earlier files held and no window has counted yet.
+
+    It is 0 if there is none. An input that repeats these rows, or replaces them, is looked at
+    itself.
+    """
+    saved = prepared.state.saved
+    options = prepared.options
+    if saved is None or options.input.repeats_rows or isinstance(options.input, Snapshot):
+        return 0
+    no_others = Private(np.zeros(0, np.int64))
+    last = prepared.state.released
+    for windows, totals in reveal(saved.observed_blocks(no_others)):  # window, seen or counted
+        has_rows = totals[:, 0].any(axis=(1, 2))
+        last = max(last, int(windows[has_rows].max(initial=0)))
+    return 0 if last == prepared.state.released else last
 
 
 # ----------------------------------------------------------------------------------------- commit

@@ -91,6 +91,8 @@ class ReleaseClock:
         released: number of windows released before.
         now: the current time.
         is_new_stream: whether the run begins the stream.
+        last_waiting: last window with rows that earlier files held and no window has counted yet;
+            0 if there is none, or if the input repeats such rows.
     """
 
     windows: Windows
@@ -99,6 +101,7 @@ class ReleaseClock:
     released: int
     now: datetime
     is_new_stream: bool
+    last_waiting: int = 0
 
     def ended_windows(self, *, allows_missing_rows: bool) -> EndedWindows:
         """Return the windows that a run has released when it is done.
@@ -152,10 +155,17 @@ class ReleaseClock:
         return self.times.more_follow and (newest is None or newest < self._begin)
 
     @property
-    def _last_window_with_rows(self) -> int:
-        """The last window that ended by the newest row; 0 without one."""
+    def _window_of_newest(self) -> int:
+        """The window of the input's newest row; 0 without such a row."""
         newest = self.times.newest_within
-        return 0 if newest is None else self.windows.ended_by(newest)
+        if newest is None:
+            return 0
+        return max(0, int(self.windows.step_of(np.array([newest]))[0]))
+
+    @property
+    def _last_window_with_rows(self) -> int:
+        """The last window with a row, of the input or of earlier files; 0 if there is none."""
+        return max(self._window_of_newest, self.last_waiting)
 
     # ------------------------------------------------------------------------------ what states it
     def _stated_time(self) -> int | None:
@@ -188,7 +198,7 @@ class ReleaseClock:
     def _data_of_the_past(self) -> InvalidInputError:
         """Build the error for a stream that ended long ago, so that the clock says nothing."""
         remedy = param("until", self._last_release_in_words)
-        if self.windows.steps - self._last_window_with_rows > 1 + self.options.max_empty_windows:
+        if self.windows.steps - self._last_window_with_rows > self.options.max_empty_windows:
             remedy += f" with {param('allow_empty_windows', True)}"
         return InvalidInputError(
             f"The last window ended at {self.windows.format_moment(self.windows.end)}, so the "
@@ -234,14 +244,14 @@ class ReleaseClock:
     def _refuse_empty_windows(self, ended: int) -> None:
         """Refuse to release windows if too many of them have no row: a file may be missing.
 
-        The window of the newest row counts too. A file of new rows has none of released windows.
+        A file of new rows has none of released windows, so only the new windows are looked at.
         """
         last_with_rows = self._last_window_with_rows
         new_and_empty = ended - max(last_with_rows, self.released)
         empty = ended - last_with_rows if self.options.input.repeats_rows else new_and_empty
         is_empty_snapshot = isinstance(self.options.input, Snapshot) and not self.times.any_rows
-        most = 1 + self.options.max_empty_windows
-        if new_and_empty <= 0 or (empty <= most and not is_empty_snapshot):
+        is_usual = empty <= self.options.max_empty_windows and not is_empty_snapshot
+        if new_and_empty <= 0 or is_usual:
             return
         due = counted(ended - self.released, "window")
         raise InvalidInputError(
@@ -260,37 +270,36 @@ class ReleaseClock:
         return f"without {param('until')}, this run"
 
     def _newest_row_in_words(self) -> str:
-        newest = self.times.newest_within
-        if newest is None:
-            return "there is no row"
-        return f"the newest readable row is of {self.windows.to_the_minute(newest)}"
+        if self.last_waiting > self._window_of_newest:
+            newest = range(self.last_waiting, self.last_waiting + 1)
+            return f"the newest rows are of {self.windows.span_text(newest)}"
+        newest_within = self.times.newest_within
+        if newest_within is None:
+            repeats_rows = self.is_new_stream or isinstance(self.options.input, Snapshot)
+            return "there is no row" if repeats_rows else "there is no new row"
+        return f"the newest readable row is of {self.windows.to_the_minute(newest_within)}"
 
     def _empty_windows_in_words(self, ended: int) -> str:
-        """Return a sentence that names the windows without a row, or nothing if there are none."""
-        newest = self.times.newest_within
-        window_of_newest = 0
-        if newest is not None and newest >= self._begin:
-            window_of_newest = self._last_window_with_rows + 1
-        without_rows = range(max(window_of_newest, self.released) + 1, ended + 1)
-        if not without_rows:
-            return ""
+        """Return a sentence that names the windows without a row."""
+        without_rows = range(max(self._last_window_with_rows, self.released) + 1, ended + 1)
         return f" {self.windows.span_text(without_rows)} would have no row."
 
     def _remedy_for_the_past(self) -> str:
-        if self.options.input.lookback is not None:
+        """Return words that name other times, if one of them releases a window."""
+        number = self._window_of_newest
+        repeats_rows = self.options.input.repeats_rows
+        if self.options.input.lookback is not None or (
+            number <= self.released and not repeats_rows
+        ):
             return ""
         newest = param("until", "latest-event")
-        end = self._end_of_newest_rows()
+        end = self._end_of_window(number) if number > self.released else None
         if end is None:
             return f", or give {newest} for data of the past"
         complete = param("until", self.windows.option_text(end))
         return f", or give {complete} (complete file) or {newest} (older data)"
 
-    def _end_of_newest_rows(self) -> int | None:
-        """Return when the window of the newest row is released; None without such a window."""
-        newest = self.times.newest_within
-        if newest is None or newest < self._begin:
-            return None
-        number = self._last_window_with_rows + 1
+    def _end_of_window(self, number: int) -> int | None:
+        """Return when a window is released; None if that is in the future."""
         end = int(self.windows.ends(range(number, number + 1))[0]) + self.options.release_delay
         return end if end <= microseconds(self.now) else None
