@@ -482,8 +482,12 @@ def check_first_needed(self: LineChecker, words: str, window: int) -> None:
     if told is None:
         return
     first = window - self.options.get("max-empty-windows", _DEFAULT_MAX_EMPTY_WINDOWS)
-    begin = self.oracle.local(self.oracle.edges[first - 1])
-    holds(first > 1 and datetime.fromisoformat(told[1]) == begin, f"a row of {begin} or later")
+    begin = self.oracle.edges[first - 1]
+    told_begin = datetime.fromisoformat(told[1])
+    if told_begin.tzinfo is None:
+        begin = self.oracle.local(begin)
+    is_needed = first > 1 or "append" in self.options
+    holds(is_needed and told_begin == begin, f"a row of {begin} or later")
 
 
 @form(
@@ -642,15 +646,23 @@ def _(self: LineChecker, match: re.Match[str]) -> None:
     holds(not is_first, "there was no earlier run")
 
 
-@form(_C + rf"newest windows released without a row \(check whether a file is missing\): {_N}")
+@form(
+    _C + r"newest windows released without a row(, apart from rows of earlier files beyond their "
+    rf"user's limit)? \(check whether a file is missing\): {_N}"
+)
 def _(self: LineChecker, match: re.Match[str]) -> None:
     rows = [*self.facts.rows, *self.oracle.book.earlier_rows]
     windows = [row.window for row in rows if not is_future(self, row)]
-    fine = [row.window for row in rows if not row.flaws and not is_future(self, row)]
+    has_exception = self.oracle.situation.kind == "users" and "append" in self.options
+    holds(bool(match[1]) == has_exception, "rows beyond a limit")
+    sure = self.facts.rows if has_exception else rows
+    fine = [row.window for row in sure if not row.flaws and not is_future(self, row)]
+    if has_exception:
+        fine += [counted.window for counted in self.oracle.book.counted]
     n_after = self.facts.after
     least = n_after - max([*[one for one in windows if one <= n_after], self.facts.before])
     most = n_after - max([*[one for one in fine if one <= n_after], self.facts.before])
-    is_within(number(match[1]), Bounds(least, most), "windows")
+    is_within(number(match[2]), Bounds(least, most), "windows")
 
 
 @form(
@@ -952,6 +964,7 @@ def _(self: LineChecker, match: re.Match[str]) -> None:
     windows = self.windows_of(match[1])
     is_exact(windows.start, self.facts.after + 1, "first window")
     rows = [row for row in self.rows_with_time() if row.window <= self.oracle.steps]
+    rows = [row for row in rows if not is_future(self, row)]
     newest = max(row.window for row in rows)
     newest_fine = max((row.window for row in rows if not row.flaws), default=0)
     is_within(windows.stop - 1, Bounds(newest_fine, newest), "last window")

@@ -232,8 +232,6 @@ class Oracle:
         if self.book.released >= self.steps:
             return self.steps
         readable = [row.at for row in rows if row.at is not None and "bad" not in row.flaws]
-        if self.options.get("append") and max(readable, default=self.edges[0]) < self.edges[0]:
-            return self.book.released
         if until == "latest-event":
             newest = [at for at in readable if at <= now]
             moment = max(newest, default=self.edges[0])

@@ -247,6 +247,8 @@ class Prover:
         """
         is_append = self.oracle.situation.mode == "append"
         rows = self.oracle.book.earlier_rows if is_append else self.oracle.facts.rows
+        if condition == "there is a row" and rows and all(row.at is None for row in rows):
+            return None
         rows = [row for row in rows if row.at is not None and row.at.year != 2062]
         met = [row for row in rows if self.meets(condition, row.window, row.at, window)]
         has_limit = is_append and self.oracle.situation.kind == "users"
@@ -268,7 +270,9 @@ class Prover:
         later = re.fullmatch(r"there is a row of (\S+) or later", condition)
         if later is None or at is None:
             raise UntrueError(f"unknown condition: {condition}")
-        begin = datetime.fromisoformat(later[1]).replace(tzinfo=self.oracle.zone)
+        begin = datetime.fromisoformat(later[1])
+        if begin.tzinfo is None:
+            begin = begin.replace(tzinfo=self.oracle.zone)
         return at >= begin.astimezone(UTC)
 
     def expect_least_row(self, condition: str, late: Night, window: int) -> None:

@@ -141,8 +141,8 @@ def _needed_row(result: RunResult, number: int, due_us: int) -> str:
         if n_may_be_empty == 1:
             return ", once it or the window before it has a row"
         return f", once it or one of the {n_may_be_empty:,} windows before it has a row"
-    may_be_empty_alone = n_may_be_empty and not options.input.repeats_rows
-    if may_be_empty_alone or first_needed <= 1:
+    repeats_rows = options.input.repeats_rows
+    if first_needed <= 1 if repeats_rows else n_may_be_empty:
         return any_row
     windows = result.spec.terms.windowing.windows
     begin = int(windows.starts(range(first_needed, first_needed + 1))[0])
@@ -372,6 +372,9 @@ def _notes_of_windows(result: RunReport, row_notes: Sequence[RowsNote]) -> list[
             f"rows of windows that were final after {counted(windows.n_revisions, 'more window')}, "
             "not counted now (earlier runs may have counted them)"
         )
+    exception = ""
+    if _limits_users(result) and result.job.append:  # no state keeps such rows
+        exception = ", apart from rows of earlier files beyond their user's limit"
     n_closed_by_choice = _number_of_closed_windows(result)
     n_closed_by_snapshot = 0 if n_closed_by_choice else counts.input.after_final
     return [
@@ -380,7 +383,7 @@ def _notes_of_windows(result: RunReport, row_notes: Sequence[RowsNote]) -> list[
             counts.input.late_uncounted,
         ),
         RowsNote(
-            "newest windows released without a row (check whether a file is missing)",
+            f"newest windows released without a row{exception} (check whether a file is missing)",
             counts.empty_windows,
         ),
         RowsNote(f"rows before the first window ({start}), not counted", before_start),

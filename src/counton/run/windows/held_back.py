@@ -73,8 +73,11 @@ def find_held_back(
         return HeldBackWindows(words, "more rows may follow", "until", value)
     if not isinstance(options.until, datetime) or last > ended.last + 1:
         return None
+    value = windows.option_text(end + options.release_delay)
     if end <= microseconds(options.until):
         reason = f"it ends less than {param('release_delay')} before {param('until')}"
-        return HeldBackWindows(words, reason, "release_delay", "0s")
-    value = windows.option_text(end + options.release_delay)
+        if windows.ended_by(microseconds(options.until)) == last:
+            return HeldBackWindows(words, reason, "release_delay", "0s")
+        # Without the delay, later windows would be released, too, which have no row.
+        return HeldBackWindows(words, reason, "until", value)
     return HeldBackWindows(words, f"it ends after {param('until')}", "until", value)
