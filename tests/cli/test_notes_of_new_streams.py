@@ -25,8 +25,8 @@ GROUPS_NOTE = (
     "at most 1 row of each user's day counts. If a user is in several groups, it is the first row "
     "by time, then by the group's name, and the numbers of the other groups are too low. To count "
     "each user in more groups, set once-per-window = true in the job file, and max-contributions "
-    "to the largest number of groups in which one user may count. Each more adds noise. With 3, "
-    "each user counts in every group"
+    "to the largest number of groups in which one user may count. Each further group makes the "
+    "margins of error larger. With 3, each user counts in every group"
 )
 COUNT_NOTE = "each counted row is one event. If column 'visits' has the number of events of a row"
 
@@ -84,18 +84,22 @@ def test_note_names_options_that_count_each_user_in_each_group(
     ("options", "words"),
     [
         ({}, "set once-per-window = true in the job file, and max-contributions to the largest "
-         "number of groups in which one user may count. Each more adds noise. With 4, each user "),
+         "number of groups in which one user may count. Each further group makes the margins of "
+         "error larger. With 4, each user "),
         ({"max_contributions": 3}, "If a user is in more than 3 groups, they are the first 3"),
         ({"once_per_window": True}, "at most 1 group of each reader's day counts"),
         ({"contribution_period": None},
-         "user may count, added up over the days of the stream. Each more adds noise"),
+         "user may count, added up over the days of the stream. Each further group makes "
+         "the margins of error larger"),
         ({"contribution_period": "1w"},
-         "user may count, added up over the days of a period. Each more adds noise. With 28, each"),
+         "user may count, added up over the days of a period. Each further group makes the "
+         "margins of error larger. With 28, each"),
         ({"statistic": "sum", "value": "paid", "lower": 0, "upper": 9, "resolution": 1},
          "more groups, set a larger max-contributions in the job file. The noise is then larger"),
         ({"contribution_period": None, "distinct_users": True, "series": "cumulative"},
          "more groups, set max-contributions in the job file to the largest number of groups in "
-         "which one user may count. Each more adds noise. With 4, each user counts in every group"),
+         "which one user may count. Each further group makes the margins of error larger. "
+         "With 4, each user counts in every group"),
         ({"max_contributions": 9, "max_contributions_per_window": 1},
          "set once-per-window = true and a larger max-contributions-per-window in"),
         ({"max_contributions": 9, "max_contributions_per_window": 1},
