@@ -93,7 +93,7 @@ def test_init_comments_each_key_and_writes_no_exact_number(
     assert not any(line.startswith("#") for line in lines[1::2])
     above = lines[lines.index("max-empty-windows = 0") - 1]
     assert above.endswith(
-        " With 0, a run stops at one window without rows. If no row is expected on some days, "
+        " With 0, one such window stops a run. If no row is expected on some days, "
         "write the largest number of such days in a row."
     )
     assert "2020-10-25" not in "".join(lines)
@@ -166,7 +166,7 @@ def test_new_rows_stop_at_empty_windows_as_their_job_file_says(
     words += ["--release-delay", "0s", "--until", "2024-03-02"]
     assert place.plain("init", "visits.csv", *words).code == 0
     lines = Path("nightly.toml").read_text().splitlines()
-    assert ("With 0, a run stops at one window without rows.") in lines[
+    assert ("With 0, one such window stops a run.") in lines[
         lines.index("max-empty-windows = 0") - 1
     ]
     place.plain("run", "nightly.toml").fine()

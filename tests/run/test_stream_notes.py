@@ -46,7 +46,8 @@ def job_warnings(**options: Any) -> list[str]:
 
 
 def test_release_warns_of_left_out_groups_as_command_does(tmp_path: Path) -> None:
-    (warning,) = job_warnings(**BY_PAGE)
+    warning, fixed = job_warnings(**BY_PAGE)
+    assert fixed.startswith("the stream has begun, so its options are fixed. To change them, begin")
     assert "the numbers of the other groups are too low" in warning
     assert "set once_per_window=True, and max_contributions to the largest number" in warning
     rows = tmp_path / "rows.csv"
@@ -63,7 +64,7 @@ def test_release_warns_of_left_out_groups_as_command_does(tmp_path: Path) -> Non
 
 
 def test_release_warns_of_uneven_windows_with_arguments() -> None:
-    (warning,) = job_warnings(contribution_period="1mo", max_contributions=3)
+    warning, _ = job_warnings(contribution_period="1mo", max_contributions=3)
     assert "late windows of a period are counted too low" in warning
     assert "max_contributions_per_window=1 with max_contributions=28" in warning
     assert "-" not in warning
@@ -91,7 +92,7 @@ def test_second_call_does_not_warn_again() -> None:
 
 def test_stream_with_another_unit_of_the_ledger_is_noted() -> None:
     assert job_warnings() == []
-    (warning,) = job_warnings(**WEEKLY, until="2024-03-04")
+    warning, _ = job_warnings(**WEEKLY, until="2024-03-04")
     assert f"{UNITS_NOTE} visitor's day (UTC, time) in this state" in warning
 
 

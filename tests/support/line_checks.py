@@ -520,6 +520,14 @@ def _(self: LineChecker, match: re.Match[str]) -> None:
 
 
 @form(
+    r"job told: note: the stream has begun, so its options are fixed\. To change them, begin a new "
+    r"stream, which spends the privacy loss again"
+)
+def _(self: LineChecker, _match: re.Match[str]) -> None:
+    holds(self.facts.before == 0, "first run")
+
+
+@form(
     r"job told: note: late windows of a period are counted too low: the bound of (\d+) for "
     r"each "
     r"([\w' ]+) is spent in the order of rows, (.*)"

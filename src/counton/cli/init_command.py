@@ -386,7 +386,7 @@ def _comments(look: FirstLook, job: CountJob) -> dict[str, str]:
     if groups_remark is not None:
         comments["max-contributions"] += f" {with_capital(groups_remark)}."
     if job.max_empty_windows == 0:
-        comments["max-empty-windows"] += " With 0, a run stops at one window without rows."
+        comments["max-empty-windows"] += " With 0, one such window stops a run."
         if job.every == "1d":
             comments["max-empty-windows"] += (
                 " If no row is expected on some days, write the largest number of such days in a "

@@ -21,6 +21,12 @@ if TYPE_CHECKING:
     from counton.run.run_job import RunResult
 
 
+_OPTIONS_ARE_FIXED = (
+    "the stream has begun, so its options are fixed. To change them, begin a new stream, which "
+    "spends the privacy loss again"
+)
+
+
 def job_warnings(result: RunResult) -> list[JobWarning]:
     """Return warnings about the job of a new stream, for Python; none if the stream is older.
 
@@ -40,13 +46,14 @@ def first_run_notes(result: RunResult, count_column: Callable[[str], str]) -> li
     """
     if result.before:
         return []
-    return new_stream_notes(
+    notes = new_stream_notes(
         result.spec,
         result.job,
         column_names=result.column_names,
         other_units=result.other_units,
         count_column=count_column,
     )
+    return [*notes, _OPTIONS_ARE_FIXED] if notes else []
 
 
 def new_stream_notes(
