@@ -140,3 +140,21 @@ def test_changes_for_newer_rows_match_the_windows_of_the_job(
     write_days(place, range(1, 32))
     said = " ".join(place.plain("run", str(job_file)).fine().out.split())
     assert said.endswith(f"take that line out once newer rows come{changes}")
+
+
+@pytest.mark.parametrize(("days_of_first_file", "is_missing"), [((1, 2), True), ((1, 2, 3), False)])
+def test_window_of_a_missed_file_of_new_rows_is_named(
+    place: Workplace, days_of_first_file: Sequence[int], is_missing: bool
+) -> None:
+    """Rows of 3 March wait if the first file has them; else no file had any."""
+    job_file = place.folder / "nightly.toml"
+    options = {**JOB, "append": True, "max-empty-windows": 0}
+    lines = [f"{key} = {json.dumps(value)}" for key, value in options.items()]
+    job_file.write_text("\n".join(["[jobs.visits]", *lines]) + "\n")
+    write_days(place, days_of_first_file)
+    place.plain("run", str(job_file), "--until", "2024-03-03").fine()
+    write_days(place, (4,))
+    done = place.plain("run", str(job_file), "--until", "2024-03-05").fine()
+    assert "Released 2 new windows (3 to 4 of 365)" in done.out
+    named = "windows without any readable row: 1 (3 March 2024)"
+    assert (named in " ".join(done.err.split())) == is_missing

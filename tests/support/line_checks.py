@@ -674,14 +674,19 @@ def _(self: LineChecker, match: re.Match[str]) -> None:
 
 
 @form(
-    _C + rf"windows without any readable row: {_N} \((.*)\)\. If rows are missing, readers "
-    rf"must "
-    r"be told"
+    _C + r"windows without any readable row(, apart from rows of earlier files beyond their user's "
+    rf"limit)?: {_N} \((.*)\)\. If rows are missing, readers must be told"
 )
 def _(self: LineChecker, match: re.Match[str]) -> None:
-    named = [window for words in match[2].split("; ") for window in self.windows_of(words)]
-    is_exact(number(match[1]), len(named), "windows")
+    named = [window for words in match[3].split("; ") for window in self.windows_of(words)]
+    is_exact(number(match[2]), len(named), "windows")
+    has_exception = self.oracle.situation.kind == "users" and "append" in self.options
+    holds(bool(match[1]) == has_exception, "rows beyond a limit")
     with_rows = {row.window for row in self.facts.rows if not row.flaws}
+    if has_exception:
+        with_rows |= {counted.window for counted in self.oracle.book.counted}
+    else:
+        with_rows |= {row.window for row in self.oracle.book.earlier_rows if not row.flaws}
     for window in named:
         holds(window not in with_rows, f"window {window} has a row")
         holds(self.facts.before < window <= self.facts.after, f"window {window} is not new")

@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from counton.base.errors import InvalidInputError
 from counton.base.exact import quote
@@ -36,7 +37,7 @@ from counton.run.rows.row_numbers import RowNumbers, WithoutRows
 from counton.run.rows.uncounted_files import refuse_counted_meanwhile
 from counton.run.rows.window_sums import find_without_rows, refuse_no_row_within
 from counton.run.spec.stream_spec import StreamSpec
-from counton.run.spec.terms import OutputFiles, RunOptions, SingleTable, Snapshot
+from counton.run.spec.terms import OutputFiles, RunOptions, SingleTable
 from counton.run.windows.due_windows import EndedWindows, FutureRows, ReleaseClock, RowTimes
 from counton.run.windows.held_back import HeldBackWindows, find_held_back
 from counton.state import Store, Stream
@@ -300,7 +301,7 @@ def _last_waiting_window(prepared: PreparedRun) -> int:
     """
     saved = prepared.state.saved
     options = prepared.options
-    if saved is None or options.input.repeats_rows or isinstance(options.input, Snapshot):
+    if saved is None or not options.input.has_only_new_rows:
         return 0
     no_others = Private(np.zeros(0, np.int64))
     last = prepared.state.released
@@ -442,6 +443,7 @@ def count_rows(
             prepared.options,
             steps.span.new_steps,
             begins_stream=prepared.begins_stream,
+            windows_with_rows=_windows_with_rows(prepared, sums.times, steps),
         ),
         held_back=_held_back_windows(prepared, rows_read, ended),
         future=sums.times.future,
@@ -468,6 +470,15 @@ def _held_back_windows(
         ended=ended,
         now=prepared.now,
     )
+
+
+def _windows_with_rows(
+    prepared: PreparedRun, times: RowTimes, steps: PlannedSteps | NoSteps
+) -> ArrayLike:
+    """Return the windows that have a row; rows of earlier files that wait are looked at, too."""
+    if isinstance(steps, NoSteps) or not prepared.options.input.has_only_new_rows:
+        return times.windows_with_rows
+    return np.union1d(times.windows_with_rows, steps.windows_with_rows)
 
 
 def _number_of_empty_windows(

@@ -105,10 +105,14 @@ class PlannedSteps:
         )
 
     @property
+    def windows_with_rows(self) -> NDArray[np.int64]:
+        """Those of the windows in question that have a row, in order."""
+        return self.totals.filter(_seen_rows > 0)["window"].unique().sort().to_numpy()
+
+    @property
     def last_window_with_rows(self) -> int:
         """The last of the windows in question with a row; 0 if there is none."""
-        newest = self.totals.filter(_seen_rows > 0)["window"].max()
-        return 0 if newest is None else int(newest)  # type: ignore[arg-type]
+        return int(self.windows_with_rows.max(initial=0))
 
     @property
     def changes_anything(self) -> bool:

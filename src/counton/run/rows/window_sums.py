@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from counton.base.errors import InvalidInputError, param
 from counton.base.exact import with_capital
@@ -90,6 +90,7 @@ def find_without_rows(
     windows: range,
     *,
     begins_stream: bool,
+    windows_with_rows: ArrayLike,
 ) -> WithoutRows:
     """Return windows and groups without rows, which may be missing.
 
@@ -99,21 +100,25 @@ def find_without_rows(
         options: the options of the run.
         windows: numbers of the windows that the run releases.
         begins_stream: whether there was no earlier run.
+        windows_with_rows: numbers of the windows that have a row, of this input or, if it has new
+            rows alone, of earlier ones.
     """
     cells = _cells_without_counts(sums, spec, windows)
-    # Files of new rows do not repeat rows that an earlier run has read.
-    has_all_rows = begins_stream or not spec.job.append
-    if not windows or not has_all_rows or not spec.terms.windowing.windows.is_recurring:
+    if not windows or not spec.terms.windowing.windows.is_recurring:
         return WithoutRows(cells)
-    stretches = [
+    stretches = tuple(
         stretch
-        for stretch in empty_stretches(windows, sums.times.windows_with_rows)
+        for stretch in empty_stretches(windows, windows_with_rows)
         if len(stretch) > options.max_empty_windows
-    ]
+    )
+    # Files of new rows do not repeat rows that an earlier run has read.
+    has_all_rows = begins_stream or not options.input.has_only_new_rows
+    if not has_all_rows:
+        return WithoutRows(cells, windows=stretches)
     return WithoutRows(
         cells,
         _groups_without_rows(sums, spec),
-        tuple(stretches),
+        stretches,
         # Windows without a count are named already.
         () if cells else _group_gaps(sums, spec, windows),
     )

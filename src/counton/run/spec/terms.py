@@ -518,6 +518,7 @@ class Snapshot:
 
     lookback: str | None = None
     repeats_rows: bool = True
+    has_only_new_rows: ClassVar[bool] = False
 
 
 @dataclass(frozen=True)
@@ -526,6 +527,7 @@ class NewRows:
 
     lookback: ClassVar[None] = None
     repeats_rows: ClassVar[bool] = False
+    has_only_new_rows: ClassVar[bool] = True
 
 
 @dataclass(frozen=True)
@@ -541,6 +543,11 @@ class RowsWithIds:
     column: str
     repeats_rows: bool
     lookback: ClassVar[None] = None
+
+    @property
+    def has_only_new_rows(self) -> bool:
+        """Whether an input lacks rows that earlier inputs had, also of windows not released yet."""
+        return not self.repeats_rows
 
 
 InputKind = Snapshot | NewRows | RowsWithIds

@@ -275,8 +275,8 @@ class ReleaseClock:
             return f"the newest rows are of {self.windows.span_text(newest)}"
         newest_within = self.times.newest_within
         if newest_within is None:
-            repeats_rows = self.is_new_stream or isinstance(self.options.input, Snapshot)
-            return "there is no row" if repeats_rows else "there is no new row"
+            has_more_rows = self.options.input.has_only_new_rows and not self.is_new_stream
+            return "there is no new row" if has_more_rows else "there is no row"
         return f"the newest readable row is of {self.windows.to_the_minute(newest_within)}"
 
     def _empty_windows_in_words(self, ended: int) -> str:
