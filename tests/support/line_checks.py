@@ -753,7 +753,8 @@ def _(self: LineChecker, match: re.Match[str]) -> None:
         named = re.fullmatch(r"'(\w+)', (.*)", words)
         assert named is not None, words
         windows = self.windows_of(named[2])
-        is_old = newest_before > 0 and (newest_before, named[1]) not in there
+        windows_before = range(newest_before, windows.start) if newest_before else ()
+        is_old = newest_before > 0 and not any((one, named[1]) in there for one in windows_before)
         lasts = lasts or (is_old and newest in windows)
         for window in windows:
             holds((window, named[1]) not in there, f"window {window} has a row of {named[1]}")
