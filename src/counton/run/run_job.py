@@ -265,7 +265,8 @@ def decide(prepared: PreparedRun, rows_read: ReadRows) -> EndedWindows:
         released=released,
         now=prepared.now,
         is_new_stream=prepared.begins_stream,
-        last_waiting=_last_waiting_window(prepared),
+        # A run that allows empty windows refuses none, so it does not read the state for this.
+        last_waiting=0 if options.allow_empty_windows else _last_waiting_window(prepared),
     )
     # This precedes all refusals of missing rows: else it would depend on the rows whether a run
     # that allows empty windows releases.
