@@ -298,7 +298,7 @@ def test_privacy_unit_person_is_described_as_one_row(loans: Workplace) -> None:
     asked = ("release", "ranges", "loans.csv", "--label", "shelf", "--groups", "a,b", "--rho", "1")
     out = loans.plain(*asked, "--privacy-unit", "person").out
     assert "100 people" not in out
-    assert "Each row is treated as one person: a person with 100 rows" in " ".join(out.split())
+    assert "Each event is treated as one person: a person with 100 events" in " ".join(out.split())
 
 
 def test_help_describes_use_of_value_column(place: Workplace) -> None:

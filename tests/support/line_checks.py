@@ -1160,7 +1160,7 @@ def _(self: LineChecker, match: re.Match[str]) -> None:
 @form(
     _R + r"e\.\w+ has been counted already, and (\d+) more windows? would be released "
     r"without any new "
-    r"row\. Give the file of the new rows, or --allow-empty-windows if nothing happened"
+    r"row\. Give the file of the new rows, or --allow-empty-windows if there are none"
 )
 def _(self: LineChecker, match: re.Match[str]) -> None:
     holds(self.facts.is_known_file, "the file is new")

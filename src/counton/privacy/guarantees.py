@@ -305,11 +305,11 @@ def users_note(guarantee: Guarantee, unit: str) -> str:
     """Return a clause that warns how much a user with many units loses under ``guarantee``.
 
     >>> users_note(PureDP(1), "person")
-    'each row is treated as one person: a person with 100 rows loses 100 times the epsilon'
+    'each event is treated as one person: a person with 100 events loses 100 times the epsilon'
     """
     loss = loss_of_many(guarantee, 100)
     if unit.lower() in _PERSONS:
-        return f"each row is treated as one {unit}: a {unit} with 100 rows loses {loss}"
+        return f"each event is treated as one {unit}: a {unit} with 100 events loses {loss}"
     return f"users are not protected: a user with 100 {plural(unit)} loses {loss}"
 
 

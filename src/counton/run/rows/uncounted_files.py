@@ -65,7 +65,7 @@ class UncountedFiles:
         raise InvalidInputError(
             f"{self.name} {verb} been counted already, and {windows:,} more {would} be released "
             "without any new row. Give the file of the new rows, or "
-            f"{param('allow_empty_windows', True)} if nothing happened"
+            f"{param('allow_empty_windows', True)} if there are none"
         )
 
 
