@@ -46,7 +46,7 @@ def is_possible(what: str, form: str, guarantee: str, unit: str) -> bool:
         return what in ONCE
     if form == "periods":
         return what == "reach"
-    if form == "revised" and what == "distinct":
+    if (what, form) in (("distinct", "revised"), ("reach", "endless")):
         return False
     if form == "expiring":
         return guarantee != "delta" and what not in ("report", "reach")

@@ -667,7 +667,7 @@ def expected_besides(truth: Truth) -> Iterator[str]:
         period = ""
         if truth.unit in ("day", "hour"):
             period = (
-                f" if their {unit} ended at least 35 days (840 hours) "
+                rf" if their {unit} ended at least 35 days \(840 hours\) "
                 "before the end of the last hour that "
                 "earlier runs released"
             )
