@@ -71,6 +71,27 @@ def test_windows_whose_counts_are_set_aside_are_named(place: Workplace) -> None:
     assert f"confidential: job gates: {NOTE}" in done.err.splitlines()
 
 
+def test_counts_that_wait_since_an_earlier_file_of_new_rows_are_not_named(
+    place: Workplace,
+) -> None:
+    """The first file has the counts of 15 January, which the second run releases."""
+    job_file = place.folder / "nightly.toml"
+    job_file.write_text(JOB.replace("until =", 'append = true\nrelease-delay = "0s"\nuntil ='))
+    first = "2024-01-01,A,9\n2024-01-01,B,9\n2024-01-08,A,9\n2024-01-08,B,9\n"
+    waiting = "2024-01-15,A,9\n2024-01-15,B,9\n"
+    (place.folder / "e.csv").write_text("week,branch,visitors\n" + first + waiting)
+    place.plain("run", str(job_file), "--until", "2024-01-15").fine()
+
+    # B has no count that can be read in this file, but is known of the first one.
+    (place.folder / "e.csv").write_text("week,branch,visitors\n2024-01-22,A,9\n2024-01-22,B,\n")
+    done = place.plain("run", str(job_file)).fine()
+    line = next(line for line in done.err.splitlines() if "without a count" in line)
+    assert (
+        "1 window of a group without a count, released as 0 with noise "
+        "('B', 22 January to 28 January 2024)"
+    ) in line
+
+
 def test_later_run_does_not_repeat_windows_without_a_count(place: Workplace) -> None:
     (place.folder / "e.csv").write_text(COUNTS)
     (place.folder / "nightly.toml").write_text(JOB)

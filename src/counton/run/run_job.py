@@ -46,6 +46,7 @@ from counton.state.stream_reader import JournalReader
 
 if TYPE_CHECKING:
     from counton.run.counting.step_inputs import PlannedSteps
+    from counton.windowing.lazy_polars import polars as pl
 
 
 @dataclass(frozen=True, repr=False)
@@ -445,6 +446,7 @@ def count_rows(
             steps.span.new_steps,
             begins_stream=prepared.begins_stream,
             windows_with_rows=_windows_with_rows(prepared, sums.times, steps),
+            earlier_cells=_earlier_cells(prepared, steps),
         ),
         held_back=_held_back_windows(prepared, rows_read, ended),
         future=sums.times.future,
@@ -480,6 +482,13 @@ def _windows_with_rows(
     if isinstance(steps, NoSteps) or not prepared.options.input.has_only_new_rows:
         return times.windows_with_rows
     return np.union1d(times.windows_with_rows, steps.windows_with_rows)
+
+
+def _earlier_cells(prepared: PreparedRun, steps: PlannedSteps | NoSteps) -> pl.DataFrame | None:
+    """Return windows and cells with a row of any file, if files have new rows alone; else None."""
+    if isinstance(steps, NoSteps) or not prepared.options.input.has_only_new_rows:
+        return None
+    return steps.cells_with_rows
 
 
 def _number_of_empty_windows(

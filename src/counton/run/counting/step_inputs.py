@@ -105,9 +105,14 @@ class PlannedSteps:
         )
 
     @property
+    def cells_with_rows(self) -> pl.DataFrame:
+        """Columns ``window`` and ``cell``: those in question that have a row."""
+        return self.totals.filter(_seen_rows > 0).select("window", "cell")
+
+    @property
     def windows_with_rows(self) -> NDArray[np.int64]:
         """Those of the windows in question that have a row, in order."""
-        return self.totals.filter(_seen_rows > 0)["window"].unique().sort().to_numpy()
+        return self.cells_with_rows["window"].unique().sort().to_numpy()
 
     @property
     def last_window_with_rows(self) -> int:

@@ -91,6 +91,7 @@ def find_without_rows(
     *,
     begins_stream: bool,
     windows_with_rows: ArrayLike,
+    earlier_cells: pl.DataFrame | None = None,
 ) -> WithoutRows:
     """Return windows and groups without rows, which may be missing.
 
@@ -102,8 +103,10 @@ def find_without_rows(
         begins_stream: whether there was no earlier run.
         windows_with_rows: numbers of the windows that have a row, of this input or, if it has new
             rows alone, of earlier ones.
+        earlier_cells: columns ``window`` and ``cell``: those that have a row of an earlier file,
+            if files have new rows alone; else None.
     """
-    cells = _cells_without_counts(sums, spec, windows)
+    cells = _cells_without_counts(sums, spec, windows, earlier_cells)
     if not windows or not spec.terms.windowing.windows.is_recurring:
         return WithoutRows(cells)
     stretches = tuple(
@@ -157,7 +160,7 @@ def _groups_without_rows(sums: WindowSums, spec: StreamSpec) -> tuple[str, ...]:
 
 
 def _cells_without_counts(
-    sums: WindowSums, spec: StreamSpec, windows: range
+    sums: WindowSums, spec: StreamSpec, windows: range, earlier_cells: pl.DataFrame | None
 ) -> tuple[tuple[int, str | None], ...]:
     """Return windows in which a group has no count, if rows of counts are left out. Exact.
 
@@ -168,6 +171,7 @@ def _cells_without_counts(
         sums: the rows of the run, added up.
         spec: the specification of the stream.
         windows: numbers of the windows that the run releases.
+        earlier_cells: columns ``window`` and ``cell``: those with a row of an earlier file.
 
     Returns:
         Numbers of windows, each with the name of a group; None: there are no groups.
@@ -180,12 +184,14 @@ def _cells_without_counts(
     n_groups = 1 if names is None else len(names)
     if len(windows) * n_groups > _MOST_COMPARED_CELLS:
         return ()
-    is_of_group = pl.col("cell").is_between(0, n_groups, closed="left")
-    with_rows = sums.frame.filter(is_of_group & (pl.col("rows") > 0))
+    with_rows = sums.frame.filter(pl.col("rows") > 0).select("window", "cell")
+    if earlier_cells is not None:
+        with_rows = pl.concat([with_rows, earlier_cells], how="vertical_relaxed")
+    with_rows = with_rows.filter(pl.col("cell").is_between(0, n_groups, closed="left"))
     cells = with_rows["cell"].unique().sort().to_list()
     # The input may have many windows that were released before.
     is_released_now = pl.col("window").is_between(windows.start, windows.stop, closed="left")
-    present = set(with_rows.filter(is_released_now).select("window", "cell").iter_rows())
+    present = set(with_rows.filter(is_released_now).iter_rows())
     return tuple(
         (window, None if names is None else names[cell])
         for window in windows
