@@ -80,6 +80,21 @@ def test_note_names_options_that_count_each_user_in_each_group(
     assert ",west,3," in table
 
 
+def test_second_rows_in_a_window_and_group_are_not_called_beyond_one_limit(
+    command: Callable[..., Result],
+) -> None:
+    """Ann buys in the same shop again, and the limit of three groups leaves room for her."""
+    command("init", "people.csv", *OF_FILE, *USERS, *BY_SHOP, "--epsilon", "1000").fine()
+    with Path("people.csv").open("a") as rows:
+        rows.write("2024-04-01,ann,east\n")
+    job_file = Path("nightly.toml")
+    limit = "once-per-window = true\nmax-contributions = 3\n"
+    job_file.write_text(job_file.read_text().replace("max-contributions = 1\n", limit))
+    run = command("run", "nightly.toml", "--until", "2024-04-02").fine()
+    line = "rows beyond their user's limits, such as one in each window and group, not counted: 1"
+    assert f"confidential: job people: {line}" in run.err.splitlines()
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [

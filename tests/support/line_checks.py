@@ -588,8 +588,9 @@ def _(self: LineChecker, match: re.Match[str]) -> None:
 
 
 @form(
-    _C + rf"rows( of new windows| of this input)? beyond their user's limit, not counted: "
-    rf"{_N}"
+    _C
+    + r"rows( of new windows| of this input)? beyond their user's (?:limit|limits, such as one in "
+    rf"each window(?: and group)?), not counted: {_N}"
 )
 def _(self: LineChecker, match: re.Match[str]) -> None:
     is_exact(number(match[2]), self.facts.beyond, "rows")

@@ -36,6 +36,7 @@ from counton.run.spec.terms import (
     RunOptions,
     Snapshot,
     SnapshotRecognition,
+    User,
     UserOfCounts,
 )
 from counton.run.windows.held_back import HeldBackWindows
@@ -255,7 +256,7 @@ def _omitted_rows(
     *,
     rows_read: int = 0,
     quarantined_before: int = 0,
-    which_beyond: str = "",
+    beyond_text: str = "beyond their user's limit",
 ) -> list[RowsNote]:
     """Return texts on rows that do not count, with their numbers.
 
@@ -265,7 +266,7 @@ def _omitted_rows(
         beyond_limit: number of rows beyond their user's limit.
         rows_read: number of all rows; 0: not known.
         quarantined_before: number of unreadable rows that earlier runs had set aside.
-        which_beyond: of which rows ``beyond_limit`` is the number; "" for all of this run.
+        beyond_text: which rows ``beyond_limit`` counts.
     """
     set_aside = ""
     if quarantined_before > 0:
@@ -273,7 +274,7 @@ def _omitted_rows(
     return [
         RowsNote("rows with a missing value, not counted", missing),
         RowsNote(f"rows that cannot be read, set aside{set_aside}", quarantined, rows_read),
-        RowsNote(f"rows{which_beyond} beyond their user's limit, not counted", beyond_limit),
+        RowsNote(f"rows {beyond_text}, not counted", beyond_limit),
     ]
 
 
@@ -290,7 +291,7 @@ def operator_notes(result: RunReport, newly_quarantined: int) -> list[str]:
         counts.input.choice.beyond_bound,
         rows_read=counts.rows.read,
         quarantined_before=counts.rows.quarantined - newly_quarantined,
-        which_beyond=_which_beyond(result),
+        beyond_text=f"{_which_beyond(result)}{_beyond_which_limits(result.spec)}",
     )
     missing = RowsNote(
         f"rows that were counted before and are missing now, still counted{_not_compared(result)}",
@@ -490,11 +491,20 @@ def _which_beyond(result: RunReport) -> str:
         return ""
     match result.spec.terms.recognition:
         case SnapshotRecognition():
-            return " of new windows"
+            return "of new windows "
         case IdRecognition():  # the input may repeat rows of earlier ones
-            return " of this input"
+            return "of this input "
         case FileRecognition():
             return ""
+
+
+def _beyond_which_limits(spec: StreamSpec) -> str:
+    """Return words for rows that limits of users leave out, repeats in a window among them."""
+    unit = spec.terms.privacy_unit
+    if not (isinstance(unit, User) and unit.once_per_window):
+        return "beyond their user's limit"
+    group = "" if spec.terms.groups.column is None else " and group"
+    return f"beyond their user's limits, such as one in each window{group}"
 
 
 def _number_of_duplicates(result: RunReport) -> int:
