@@ -149,7 +149,14 @@ def test_written_job_runs_each_night_on_any_form_of_file(
 
 @pytest.mark.parametrize(
     ("days_of_rows", "until", "is_released"),
-    [((), 3, False), ((), 4, False), ((2,), 3, True), ((2,), 4, False), ((3,), 4, True)],
+    [
+        ((), 3, False),
+        ((), 4, False),
+        ((2,), 3, True),
+        ((2,), 4, False),
+        ((3,), 4, False),
+        ((2, 3), 4, True),
+    ],
 )
 def test_new_rows_stop_at_empty_windows_as_their_job_file_says(
     loans: Path,

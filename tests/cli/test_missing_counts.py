@@ -161,14 +161,13 @@ epsilon = 1
         (2, None),
     ],
 )
-@pytest.mark.parametrize("source", ["", "append = true\n"])
 def test_empty_windows_before_newest_row_are_named(
-    place: Workplace, options: tuple[str, ...], most: int, note: str | None, source: str
+    place: Workplace, options: tuple[str, ...], most: int, note: str | None
 ) -> None:
     """They stop no run. As many windows in a row as ``max-empty-windows`` are usual."""
     (place.folder / "e.csv").write_text(EVENTS)
     job_file = place.folder / "nightly.toml"
-    job_file.write_text(f"{EVENTS_JOB}max-empty-windows = {most}\n{source}")
+    job_file.write_text(f"{EVENTS_JOB}max-empty-windows = {most}\n")
     done = place.plain("run", str(job_file), *options).fine()
     remedy = "If rows are missing, readers must be told"
     expected = [] if note is None else [f"confidential: job gates: {note}. {remedy}"]
@@ -176,6 +175,42 @@ def test_empty_windows_before_newest_row_are_named(
         line for line in done.err.splitlines() if "without any readable row" in line
     ] == expected
     assert "without any readable row" not in done.out
+
+
+@pytest.mark.parametrize("options", [(), ("--dry-run",)])
+@pytest.mark.parametrize(
+    ("most", "message"),
+    [
+        (
+            0,
+            "No input has a row of 3 January to 4 January 2024, 7 January 2024. This run would "
+            "release 3 windows without rows. Add the missing rows first. If nothing happened, give "
+            "--allow-empty-windows for this run, or max-empty-windows of the job file for every "
+            "run",
+        ),
+        (
+            1,
+            "No input has a row of 3 January to 4 January 2024. This run would release 2 windows "
+            "without rows",
+        ),
+        (2, None),
+    ],
+)
+def test_empty_windows_of_files_of_new_rows_stop_a_run(
+    place: Workplace, options: tuple[str, ...], most: int, message: str | None
+) -> None:
+    (place.folder / "e.csv").write_text(EVENTS)
+    job_file = place.folder / "nightly.toml"
+    job_file.write_text(f"{EVENTS_JOB}max-empty-windows = {most}\nappend = true\n")
+    done = place.plain("run", str(job_file), *options)
+    if message is None:
+        done.fine()
+        return
+    assert done.code == 2
+    assert "Released" not in done.out
+    assert message in done.err
+    allowed = place.plain("run", str(job_file), *options, "--allow-empty-windows").fine()
+    assert "windows without any readable row: " in allowed.err
 
 
 def test_window_whose_row_an_earlier_run_read_is_not_named(place: Workplace) -> None:

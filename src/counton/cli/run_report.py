@@ -135,6 +135,8 @@ def _needed_row(result: RunResult, number: int, due_us: int) -> str:
     first_needed = number - n_may_be_empty
     if options.allow_empty_windows or _newest_row_decides(result, due_us):
         return ""
+    if options.input.has_only_new_rows:
+        return "" if n_may_be_empty else ", once it has a row"
     if options.input.lookback is not None:
         if not n_may_be_empty:
             return ", once it has a row"

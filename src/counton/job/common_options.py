@@ -57,8 +57,8 @@ class WindowOptions(Section):
         "Release even if rows seem to be missing.", EACH_RUN, ALL_JOBS, default=False
     )
     max_empty_windows: v.NotNegative | None = option(
-        "Stop at more windows in a row without rows after the newest row, and with lookback also "
-        "before it. [default of a new stream: 0 with lookback, else 2]",
+        "Stop at more windows in a row without rows after the newest row, and with lookback or "
+        "append also before it. [default of a new stream: 0 with lookback, else 2]",
         REMEMBERED,
         RUN_ONLY,
         FILE_ONLY,

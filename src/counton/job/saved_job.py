@@ -128,7 +128,7 @@ def changes_for_newer_rows(job: Job) -> str:
         changes.append(f'set release-delay to the time in which all rows arrive, such as "{delay}"')
     n_may_be_empty = job.max_empty_windows
     stops_at_one = n_may_be_empty == 0 or (n_may_be_empty is None and job.lookback is not None)
-    if stops_at_one and not job.append and not job.allow_empty_windows:
+    if stops_at_one and not job.allow_empty_windows:
         nouns = f"{PERIODS.get(every, 'window')}s"
         changes.append(
             f"set max-empty-windows to the number of {nouns} in a row that may have no row"

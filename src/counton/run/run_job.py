@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from counton.base.errors import InvalidInputError
 from counton.base.exact import quote
@@ -24,7 +24,7 @@ from counton.job.common_options import Job
 from counton.noise import Key
 from counton.results.display import DisplaySelection
 from counton.results.release import Release
-from counton.run.counting.missing_rows import refuse_holes
+from counton.run.counting.missing_rows import refuse_holes, refuse_missed_files
 from counton.run.counting.operator_counts import OperatorCounts
 from counton.run.counting.unchanged_rows import NoSteps, find_no_steps
 from counton.run.opened_state import OpenedState
@@ -259,6 +259,9 @@ def decide(prepared: PreparedRun, rows_read: ReadRows) -> EndedWindows:
     options = prepared.options
     released = prepared.state.released
     times = reveal(rows_read.sums).times
+    # A run that allows empty windows refuses none, so it does not read the state for this.
+    no_windows = np.zeros(0, np.int64)
+    waiting = no_windows if options.allow_empty_windows else _waiting_windows(prepared)
     clock = ReleaseClock(
         windows=windows,
         options=options,
@@ -266,8 +269,7 @@ def decide(prepared: PreparedRun, rows_read: ReadRows) -> EndedWindows:
         released=released,
         now=prepared.now,
         is_new_stream=prepared.begins_stream,
-        # A run that allows empty windows refuses none, so it does not read the state for this.
-        last_waiting=0 if options.allow_empty_windows else _last_waiting_window(prepared),
+        last_waiting=int(waiting.max(initial=0)),
     )
     # This precedes all refusals of missing rows: else it would depend on the rows whether a run
     # that allows empty windows releases.
@@ -281,36 +283,41 @@ def decide(prepared: PreparedRun, rows_read: ReadRows) -> EndedWindows:
         if would_release:
             refuse_no_row_within(rows_read.sums, windows)
     ended = clock.ended_windows(allows_missing_rows=False)
+    rows_read.files.refuse_duplicate(ended.last - released)
+    due = range(released + 1, ended.last + 1)
     if options.input.lookback is not None:
-        due = range(released + 1, ended.last + 1)
+        covered = prepared.covered_windows(ended) or due
+        name = reveal(prepared.source).name
         refuse_holes(
+            options, windows, times.windows_with_rows, covered=covered, due=due, source_name=name
+        )
+    elif options.input.has_only_new_rows and has_windows:
+        has_users = prepared.spec.terms.privacy_unit.user_column is not None
+        refuse_missed_files(
             options,
             windows,
-            reveal(prepared.source).name,
-            times.windows_with_rows,
-            covered=prepared.covered_windows(ended) or due,
+            np.union1d(times.windows_with_rows, waiting),
             due=due,
+            forgets_rows_of_users=has_users and not prepared.begins_stream,
         )
-    rows_read.files.refuse_duplicate(ended.last - released)
     return ended
 
 
-def _last_waiting_window(prepared: PreparedRun) -> int:
-    """Return the last window with rows that earlier files held and no window has counted yet.
+def _waiting_windows(prepared: PreparedRun) -> NDArray[np.int64]:
+    """Return windows with rows that earlier files held and that no window has counted yet.
 
-    It is 0 if there is none. An input that repeats these rows, or replaces them, is looked at
-    itself.
+    There are none if the input repeats these rows, or replaces them: then it is looked at itself.
     """
     saved = prepared.state.saved
     options = prepared.options
+    waiting = [np.zeros(0, np.int64)]
     if saved is None or not options.input.has_only_new_rows:
-        return 0
-    no_others = Private(np.zeros(0, np.int64))
-    last = prepared.state.released
+        return waiting[0]
+    no_others = Private(waiting[0])
     for windows, totals in reveal(saved.observed_blocks(no_others)):  # window, seen or counted
         has_rows = totals[:, 0].any(axis=(1, 2))
-        last = max(last, int(windows[has_rows].max(initial=0)))
-    return 0 if last == prepared.state.released else last
+        waiting.append(windows[has_rows & (windows > prepared.state.released)])
+    return np.concatenate(waiting)
 
 
 # ----------------------------------------------------------------------------------------- commit

@@ -10,7 +10,7 @@ rows of an input. They are visible, and `docs/guarantees/details.md` lists them.
 - All rows that were counted before are missing, although the input should hold them: it has other
   days, or their ids or the names of their users were given anew.
 
-Inputs of new rows (``append``) cover no window, so nothing is missing from them.
+- Files have new rows only (``append``), and none of them has a row of a window that is due.
 """
 
 from __future__ import annotations
@@ -62,41 +62,89 @@ class MissingRows:
 def refuse_holes(
     options: RunOptions,
     windows: Windows,
-    source_name: str,
     windows_with_rows: ArrayLike,
     *,
     covered: range,
     due: range,
+    source_name: str,
 ) -> None:
     """Refuse to release windows without a row, unless the job says that they are usual.
 
     Args:
-        source_name: name of the input, for the message.
         windows_with_rows: numbers of the windows that have a row, in any group.
         covered: windows of which the input holds all rows; the last one is due.
         due: windows that this run releases.
+        source_name: name of the input, for the message.
 
     Raises:
         InvalidInputError: a window that is due lies in a stretch of more windows without a row than
             ``max_empty_windows``.
     """
+    holes = _holes_of_due_windows(options, windows_with_rows, covered=covered, due=due)
+    if holes:
+        raise InvalidInputError(
+            f"{source_name} has no row of {_span_of_holes(windows, holes)}, and this run would "
+            f"release {_size_of_holes(holes)} without rows. Add the missing rows. "
+            f"{_REMEDIES_OF_HOLES}"
+        )
+
+
+def refuse_missed_files(
+    options: RunOptions,
+    windows: Windows,
+    windows_with_rows: ArrayLike,
+    *,
+    due: range,
+    forgets_rows_of_users: bool,
+) -> None:
+    """Refuse to release windows of which no file of new rows has a row: a file may be missing.
+
+    Args:
+        windows_with_rows: numbers of the windows that have a row, of this input or of earlier ones.
+        due: windows that this run releases.
+        forgets_rows_of_users: whether earlier files may have rows beyond their users' limits,
+            which no state keeps.
+
+    Raises:
+        InvalidInputError: more windows in a row than ``max_empty_windows`` have none.
+    """
+    holes = _holes_of_due_windows(options, windows_with_rows, covered=due, due=due)
+    if holes:
+        exception = ", apart from rows beyond their user's limit" if forgets_rows_of_users else ""
+        raise InvalidInputError(
+            f"No input has a row of {_span_of_holes(windows, holes)}{exception}. This run would "
+            f"release {_size_of_holes(holes)} without rows. Add the missing rows first. "
+            f"{_REMEDIES_OF_HOLES}"
+        )
+
+
+_REMEDIES_OF_HOLES = (
+    f"If nothing happened, give {param('allow_empty_windows', True)} for this run, or "
+    f"{param('max_empty_windows')} for every run"
+)
+
+
+def _holes_of_due_windows(
+    options: RunOptions, windows_with_rows: ArrayLike, *, covered: range, due: range
+) -> list[range]:
+    """Return the unusually long stretches of windows without a row, from the first due one on."""
     if options.allow_empty_windows or not due:
-        return
-    holes = [
+        return []
+    return [
         range(max(stretch.start, due.start), stretch.stop)
         for stretch in empty_stretches(covered, windows_with_rows)
         if len(stretch) > options.max_empty_windows and stretch.stop > due.start
     ]
-    if not holes:
-        return
-    count = sum(len(hole) for hole in holes)
-    named = _join([windows.span_text(hole) for hole in holes[:_MOST_NAMED_PERIODS]], len(holes))
-    raise InvalidInputError(
-        f"{source_name} has no row of {named}, and this run would release "
-        f"{counted(count, 'window')} without rows. Add the missing rows. If nothing happened, give "
-        f"{param('allow_empty_windows', True)} for this run, or "
-        f"{param('max_empty_windows')} for every run"
-    )
+
+
+def _span_of_holes(windows: Windows, holes: Sequence[range]) -> str:
+    """Return the first windows without rows, in words."""
+    return _join([windows.span_text(hole) for hole in holes[:_MOST_NAMED_PERIODS]], len(holes))
+
+
+def _size_of_holes(holes: Sequence[range]) -> str:
+    """Return how many windows without rows there are, in words."""
+    return counted(sum(len(hole) for hole in holes), "window")
 
 
 def refuse_shrunk_windows(
