@@ -156,7 +156,7 @@ def test_late_rows_count_in_next_window_and_number_is_confidential(
         "release", "count", place.write("last.csv", ["04:30,b"]), *place.again, "--append", *waits
     )
     assert "rows that arrived late" in done.err
-    assert "With --release-delay longer by 1h, all of these would have been in time." in done.err
+    assert "With --release-delay 90m, all of these would have been in time." in done.err
 
 
 def test_wait_for_late_rows_is_not_the_longest_delay(place: Workplace) -> None:

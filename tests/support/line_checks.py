@@ -834,7 +834,7 @@ def _(self: LineChecker, match: re.Match[str]) -> None:
 @form(
     _C + rf"of {_N} new rows?( within their user's limit)? that may count, {_N} "
     rf"\(([\d.]+)%\) "
-    r"(?:was|were) in time for their (\w+)\.(?: With release-delay (longer by )?(\w+), (all "
+    r"(?:was|were) in time for their (\w+)\.(?: With release-delay (\w+), (all "
     r"of these|"
     rf"([\d.]+)%) would have been in time(?:; {_N} rows? came later)?\.)?"
     rf"(?: {_N} rows? too old to count (?:is|are) not among these\.)?"
@@ -849,22 +849,21 @@ def _(self: LineChecker, match: re.Match[str]) -> None:
     is_exact(number(match[3]), in_time, "rows in time")
     holds(abs(float(match[4]) - 100 * in_time / len(windows)) < 0.006, "share")
     holds(match[5] == self.noun, "noun")
-    is_exact(number(match[11] or "0"), facts.too_old, "too old rows")
-    if match[12] is not None:
+    is_exact(number(match[10] or "0"), facts.too_old, "too old rows")
+    if match[11] is not None:
         lateness = f"{enough_windows(self)}{self.options['every'][1:]}"
-        holds(match[13] == lateness, f"allowed-lateness {lateness}")
-    if match[7] is None:
+        holds(match[12] == lateness, f"allowed-lateness {lateness}")
+    if match[6] is None:
         holds(facts.before >= self.oracle.steps, "a longer delay is not named")
         return
-    holds(bool(match[6]) == bool(self.oracle.delay), "longer")
-    holds(re.fullmatch(r"\d+[smhd]", match[7]) is not None, "no release-delay")
-    released = self.oracle.released_with(length_of(match[7]))
+    holds(re.fullmatch(r"\d+[smhd]", match[6]) is not None, "no release-delay")
+    released = self.oracle.released_with(length_of(match[6]) - self.oracle.delay)
     after_wait = sum(window > released for window in windows)
-    if match[8] == "all of these":
+    if match[7] == "all of these":
         is_exact(after_wait, len(windows), "rows in time after the wait")
     else:
-        holds(float(match[9]) - 100 * after_wait / len(windows) < 0.006, "share after wait")
-    self.prove("delay", match[7])
+        holds(float(match[8]) - 100 * after_wait / len(windows) < 0.006, "share after wait")
+    self.prove("delay", match[6])
 
 
 @form(

@@ -806,10 +806,9 @@ def _effect_of_delay(result: RunReport) -> str:
         return ""
     counts = result.confidential_counts()
     rows = counts.input.timeliness
-    delay = _text_of_longer_delay(windows, result.before, counts.input.late_by)
-    option = param("release_delay", delay)
-    if result.options.release_delay:
-        option = f"{param('release_delay')} longer by {delay}"
+    delay_us = result.options.release_delay
+    delay_us += _missing_delay(windows, result.before, counts.input.late_by)
+    option = param("release_delay", _text_of_delay(delay_us))
     share_after_wait = "all of these"
     later = ""
     if rows.in_time_after_wait < rows.counted:
@@ -818,8 +817,8 @@ def _effect_of_delay(result: RunReport) -> str:
     return f" With {option}, {share_after_wait} would have been in time{later}."
 
 
-def _text_of_longer_delay(windows: Windows, released: int, late_by: int) -> str:
-    """Return by how much longer a release must wait for rows that came some windows too late.
+def _missing_delay(windows: Windows, released: int, late_by: int) -> int:
+    """Return by how many microseconds more a release must wait for rows that came too late.
 
     The earlier run came before the next window ended. A release delay is a fixed time, but windows
     of days, weeks and months are not equally long.
@@ -831,16 +830,24 @@ def _text_of_longer_delay(windows: Windows, released: int, late_by: int) -> str:
 
     >>> from datetime import UTC, datetime
     >>> months = Windows(datetime(2024, 1, 1, tzinfo=UTC), "1mo", 12)
-    >>> [_text_of_longer_delay(months, 2, late_by) for late_by in (1, 2)]
+    >>> [_text_of_delay(_missing_delay(months, 2, late_by)) for late_by in (1, 2)]
     ['31d', '60d']
     """
     first = released + 1 - late_by
     begin, end = (int(windows.ends(range(step, step + 1))[0]) for step in (first, released + 1))
-    hours, rest = divmod(end - begin, _HOUR)
-    if rest or hours < _HOURS_OF_DAY:
-        return windows.length_text(late_by)
-    days, hours_of_day = divmod(hours, _HOURS_OF_DAY)
-    return f"{hours}h" if hours_of_day else f"{days}d"
+    return end - begin
+
+
+def _text_of_delay(delay_us: int) -> str:
+    """Return a time as the text of an option, in the largest unit of which it is a multiple.
+
+    >>> [_text_of_delay(hours * _HOUR) for hours in (48, 25)], _text_of_delay(_HOUR // 4)
+    (['2d', '25h'], '15m')
+    """
+    for unit, length in (("d", _HOURS_OF_DAY * _HOUR), ("h", _HOUR), ("m", _HOUR // 60)):
+        if delay_us % length == 0:
+            return f"{delay_us // length}{unit}"
+    return f"{-(-delay_us // 1_000_000)}s"
 
 
 def _share(count: int, total: int) -> str:
