@@ -1,5 +1,6 @@
 """``counton init``: from a file to a job file that runs."""
 
+import gzip
 import re
 import sqlite3
 import subprocess
@@ -916,3 +917,18 @@ def test_margins_of_a_job_of_groups_are_those_of_the_job_as_it_is_written(
     done = init("e.csv", *users, *groups, *times, "--privacy-unit", "who").fine()
     assert done.out.count("Margins of error (95%) of the job as it is written:") == 1
     assert "Each further group makes the margins of error larger" in done.out
+
+
+@pytest.mark.parametrize("name", ["loans.tsv", "loans.tsv.gz"])
+def test_file_of_tabs_needs_no_option(
+    place: Workplace, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.chdir(place.folder)
+    content = b"at\tbranch\n2024-03-01T09:00\tnorth\n2024-03-01T10:00\tsouth\n"
+    Path(name).write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
+    words = ["--timezone", "UTC", "--start", "2024-03-01", "--until", "2024-03-02"]
+    place.plain("init", name, *words, "--privacy-unit", "loan", "--epsilon", "100").fine()
+    job = tomllib.loads(Path("nightly.toml").read_text())["jobs"]["loans"]
+    assert job["separator"] == "tab"
+    place.plain("run", "nightly.toml").fine()
+    assert pl.read_csv("loans.released.csv")["estimate"].to_list() == [2]

@@ -38,7 +38,7 @@ def refusal(events: Any, folder: Path, **options: Any) -> str:
         ("v.csv.xz", ("is compressed by xz", "unxz -k ")),
         ("v.zip", ("is a zip archive", "unzip ")),
         ("v.duckdb", ("is a DuckDB database", "COPY (SELECT ...) TO 'visits.parquet'")),
-        ("v.tsv", ("separated by tabs", "file_format=csv", "separator=tab")),
+        ("v.tab", ("separated by tabs", "file_format=csv", "separator=tab")),
         ("v.json", ("is JSON", "jq -c '.[]'", "file_format=jsonl")),
         ("v.feather", ("a file of Arrow", "polars.read_ipc(")),
         ("v.log", ("cannot be told from its name",)),

@@ -148,18 +148,18 @@ def test_left_in_folders_names_files_not_read(tmp_path: Path) -> None:
     (folder / "day=2024-03-01").mkdir(parents=True)
     (folder / ".hidden").mkdir()
     (folder / "_SUCCESS").touch()
-    for name in ("top.csv", "day=2024-03-01/p.csv", "o.csv.bz2", "q.tsv"):
+    for name in ("top.csv", "day=2024-03-01/p.csv", "o.csv.bz2", "q.tab"):
         (folder / name).write_text("time\n2024-03-01\n")
     said = left_in_folders(folder)
     assert said is not None
     assert said.startswith(
-        f"not read: '{folder}/day=2024-03-01' (a folder), '{folder}/o.csv.bz2', '{folder}/q.tsv'; "
+        f"not read: '{folder}/day=2024-03-01' (a folder), '{folder}/o.csv.bz2', '{folder}/q.tab'; "
     )
     told: dict[str, Any] = {
         "time": "time", "every": "1d", "start": "2024-03-01", "windows": 10, "until": "2024-03-02",
         "privacy_unit": "event", "state": tmp_path / "s.db", "guarantee": PureDP(50),
     }  # fmt: skip
-    with pytest.warns(UserWarning, match=r"not read: .*q\.tsv"):
+    with pytest.warns(UserWarning, match=r"not read: .*q\.tab"):
         release("count", folder, **told)
     (folder / "top.csv").rename(tmp_path / "top.csv")
-    assert left_in_folders([tmp_path / "top.csv", folder / "q.tsv"]) is None
+    assert left_in_folders([tmp_path / "top.csv", folder / "q.tab"]) is None

@@ -76,6 +76,7 @@ FORMATS: tuple[Format, ...] = get_args(Format)
 
 SUFFIXES: dict[str, Format] = {
     ".csv": "csv",
+    ".tsv": "csv",
     ".parquet": "parquet",
     ".pq": "parquet",
     ".jsonl": "jsonl",

@@ -54,7 +54,7 @@ _BY_ENDING: Final = {
     **dict.fromkeys((".db", ".sqlite", ".sqlite3"), _SQLITE),
     **dict.fromkeys((".duckdb", ".ddb"), _DUCKDB),
     **dict.fromkeys((".feather", ".arrow", ".ipc"), _ARROW),
-    **dict.fromkeys((".tsv", ".tab"), _TABS),
+    ".tab": _TABS,
     ".json": (
         "JSON",
         "write JSON lines, an object on each line: jq -c '.[]' {path} > {stem}.jsonl; if it has "
