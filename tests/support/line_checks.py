@@ -1019,6 +1019,20 @@ def _(self: LineChecker, match: re.Match[str]) -> None:
 
 
 @form(
+    _R
+    + r"No input has a row of (.*?)(, apart from rows beyond their user's limit)?\. This run would "
+    r"release (\d+) windows? without rows\. "
+    + _WITHOUT_ROWS.replace("missing rows", "missing rows first")
+)
+def _(self: LineChecker, match: re.Match[str]) -> None:
+    is_exact(number(match[3]), have_no_row(self, match[1]), "windows")
+    earlier = {row.window for row in self.oracle.book.earlier_rows if not row.flaws}
+    named = self.joined_windows(match[1], ", ")
+    holds("append" in self.options, "rows are repeated")
+    holds(match[2] is not None or not earlier.intersection(named), "an earlier file has a row")
+
+
+@form(
     _R + r"(?:without --until, this run|--until \S+) would release (\d+) windows?, but "
     r"(there is no (?:new )?row|the newest readable row is of (\S+ [\d:]+)\S*|"
     r"the newest rows are of (?P<waiting>.*?))\. (.*?) would have no row\. "

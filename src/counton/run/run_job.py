@@ -279,28 +279,50 @@ def decide(prepared: PreparedRun, rows_read: ReadRows) -> EndedWindows:
     if prepared.begins_stream and has_windows:
         # A wrong option leaves all windows empty. So its refusal precedes that of empty windows. A
         # run that releases no window is not refused.
-        would_release = clock.ended_windows(allows_missing_rows=True).last > 0
-        if would_release:
+        releases_any = clock.ended_windows(allows_missing_rows=True).last > 0
+        if releases_any:
             refuse_no_row_within(rows_read.sums, windows)
+    if options.input.has_only_new_rows and has_windows:
+        # This precedes the refusal of empty windows after the newest row, which may advise to
+        # release the windows before it.
+        would_release = clock.ended_windows(allows_missing_rows=True).last
+        _refuse_missed_files(prepared, times, waiting, would_release)
     ended = clock.ended_windows(allows_missing_rows=False)
-    rows_read.files.refuse_duplicate(ended.last - released)
-    due = range(released + 1, ended.last + 1)
     if options.input.lookback is not None:
-        covered = prepared.covered_windows(ended) or due
-        name = reveal(prepared.source).name
+        due = range(released + 1, ended.last + 1)
         refuse_holes(
-            options, windows, times.windows_with_rows, covered=covered, due=due, source_name=name
-        )
-    elif options.input.has_only_new_rows and has_windows:
-        has_users = prepared.spec.terms.privacy_unit.user_column is not None
-        refuse_missed_files(
             options,
             windows,
-            np.union1d(times.windows_with_rows, waiting),
+            times.windows_with_rows,
+            covered=prepared.covered_windows(ended) or due,
             due=due,
-            forgets_rows_of_users=has_users and not prepared.begins_stream,
+            source_name=reveal(prepared.source).name,
         )
+    rows_read.files.refuse_duplicate(ended.last - released)
     return ended
+
+
+def _refuse_missed_files(
+    prepared: PreparedRun, times: RowTimes, waiting: NDArray[np.int64], would_release: int
+) -> None:
+    """Refuse to release windows before the newest row of which no file of new rows has a row.
+
+    Args:
+        prepared: the run.
+        times: what the times of its rows say.
+        waiting: windows with rows of earlier files that no window has counted yet.
+        would_release: the last window that the run would release.
+    """
+    windows_with_rows = np.union1d(times.windows_with_rows, waiting)
+    last_with_rows = int(windows_with_rows.max(initial=0))
+    has_users = prepared.spec.terms.privacy_unit.user_column is not None
+    refuse_missed_files(
+        prepared.options,
+        prepared.windows,
+        windows_with_rows,
+        due=range(prepared.state.released + 1, min(would_release, last_with_rows) + 1),
+        forgets_rows_of_users=has_users and not prepared.begins_stream,
+    )
 
 
 def _waiting_windows(prepared: PreparedRun) -> NDArray[np.int64]:
