@@ -1,5 +1,6 @@
 """Late rows of users in files of the last days: their number, beside a plain recount."""
 
+import warnings
 from collections import Counter
 from datetime import date, datetime, timedelta
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 import polars as pl
 import pytest
 
+from counton import release
 from counton.run import Job, run
 
 START = date(2024, 3, 1)
@@ -77,3 +79,23 @@ def test_late_rows_of_users_are_those_with_room_and_not_counted(
         assert run_night(tmp_path, rows, day, **options) == late  # the same rows once more
         seen.add(late > 0)
     assert seen == {True, False}
+
+
+def test_python_warns_of_late_rows_of_users(tmp_path: Path) -> None:
+    """The user of the third row has room on 2 March, which was released before."""
+    days = [("2024-03-01", "a"), ("2024-03-02", "b"), ("2024-03-02", "c"), ("2024-03-03", "a")]
+    options: dict[str, Any] = {
+        "time": "time", "every": "1d", "start": "2024-03-01", "windows": 30, "epsilon": 1,
+        "user": "user", "max_contributions": 1, "contribution_period": "1d",
+        "privacy_unit": "visitor", "lookback": "3d", "state": tmp_path / "s.db",
+    }  # fmt: skip
+
+    def run_rows(rows: list[tuple[str, str]], until: str) -> None:
+        frame = pl.DataFrame(rows, schema=["time", "user"], orient="row")
+        release("count", frame, until=until, **options)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        run_rows(days[:2], "2024-03-03")
+    with pytest.warns(UserWarning, match="rows of users that came for windows released before"):
+        run_rows(days, "2024-03-04")

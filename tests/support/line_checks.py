@@ -405,7 +405,7 @@ def _(self: LineChecker, match: re.Match[str]) -> None:
 )
 def _(self: LineChecker, match: re.Match[str]) -> None:
     holds(self.oracle.until == "latest-event", "until")
-    newest = max(row.at for row in self.rows_with_time() if row.at and "bad" not in row.flaws)
+    newest = max(row.at for row in self.rows_with_time() if row.at and row.is_readable)
     holds(_minute(self, newest) in match[1], f"newest row {_minute(self, newest)}")
     if match[3] is not None:
         holds(match[3] == self.options["release-delay"], "delay")

@@ -46,6 +46,11 @@ class ReadRow(NamedTuple):
     is_without_group: bool
     cells: tuple[str, ...]
 
+    @property
+    def is_readable(self) -> bool:
+        """Whether no needed value is missing or cannot be read."""
+        return self.flaws.isdisjoint(("bad", "missing"))
+
 
 class Counted(NamedTuple):
     """A row of a user, or with an id, that was counted."""
@@ -231,7 +236,7 @@ class Oracle:
         self._moment = now
         if self.book.released >= self.steps:
             return self.steps
-        readable = [row.at for row in rows if row.at is not None and "bad" not in row.flaws]
+        readable = [row.at for row in rows if row.at is not None and row.is_readable]
         if until == "latest-event":
             newest = [at for at in readable if at <= now]
             moment = max(newest, default=self.edges[0])

@@ -168,7 +168,8 @@ def _notes_on_other_rows(result: RunResult, *, has_default_state: bool) -> Itera
     """
     events = result.job.events
     windowing = result.spec.terms.windowing
-    late_ignored = result.confidential_counts().input.after_final
+    counts = result.confidential_counts().input
+    late_ignored = counts.after_final
     has_late = bool(late_ignored) and not result.job.append and result.job.row_id is None
     has_late &= not isinstance(windowing, SingleTable)
     is_missing = bool(number_missing(result))
@@ -185,6 +186,11 @@ def _notes_on_other_rows(result: RunResult, *, has_default_state: bool) -> Itera
             "file of all events does not tell which rows are new: release later "
             "(release_delay='6h'), or begin a stream with id (each row counts once) and "
             "allowed_lateness='14d' (late rows count in their own window)"
+        )
+    elif counts.choice.uncounted_late:
+        yield (
+            "rows of users that came for windows released before are not counted, although their "
+            "limits leave room: release later (release_delay='6h')"
         )
     has_named_state = not has_default_state or is_named(events)
     differing = differing_rows_note(result)
