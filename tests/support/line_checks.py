@@ -655,6 +655,12 @@ def _(self: LineChecker, match: re.Match[str]) -> None:
     holds(not is_first, "there was no earlier run")
 
 
+def forgets_rows_of_users(self: LineChecker) -> bool:
+    """Return whether earlier files may have had rows that no state keeps."""
+    is_first = len(self.oracle.book.moments) == (0 if self.is_dry else 1)
+    return self.oracle.situation.kind == "users" and "append" in self.options and not is_first
+
+
 @form(
     _C + r"newest windows released without a row(, apart from rows of earlier files beyond their "
     rf"user's limit)? \(check whether a file is missing\): {_N}"
@@ -662,7 +668,7 @@ def _(self: LineChecker, match: re.Match[str]) -> None:
 def _(self: LineChecker, match: re.Match[str]) -> None:
     rows = [*self.facts.rows, *self.oracle.book.earlier_rows]
     windows = [row.window for row in rows if not is_future(self, row)]
-    has_exception = self.oracle.situation.kind == "users" and "append" in self.options
+    has_exception = forgets_rows_of_users(self)
     holds(bool(match[1]) == has_exception, "rows beyond a limit")
     sure = self.facts.rows if has_exception else rows
     fine = [row.window for row in sure if not row.flaws and not is_future(self, row)]
@@ -681,7 +687,7 @@ def _(self: LineChecker, match: re.Match[str]) -> None:
 def _(self: LineChecker, match: re.Match[str]) -> None:
     named = [window for words in match[3].split("; ") for window in self.windows_of(words)]
     is_exact(number(match[2]), len(named), "windows")
-    has_exception = self.oracle.situation.kind == "users" and "append" in self.options
+    has_exception = forgets_rows_of_users(self)
     holds(bool(match[1]) == has_exception, "rows beyond a limit")
     with_rows = {row.window for row in self.facts.rows if not row.flaws}
     if has_exception:
@@ -700,7 +706,8 @@ def _(self: LineChecker, match: re.Match[str]) -> None:
 )
 def _(self: LineChecker, match: re.Match[str]) -> None:
     facts = self.facts
-    there = {(row.window, row.group) for row in facts.rows if not row.flaws}
+    rows = [*facts.rows, *(self.oracle.book.earlier_rows if "append" in self.options else ())]
+    there = {(row.window, row.group) for row in rows if not row.flaws}
     lacking = [
         (window, group)
         for window in range(facts.before + 1, facts.after + 1)
@@ -1029,6 +1036,7 @@ def _(self: LineChecker, match: re.Match[str]) -> None:
     earlier = {row.window for row in self.oracle.book.earlier_rows if not row.flaws}
     named = self.joined_windows(match[1], ", ")
     holds("append" in self.options, "rows are repeated")
+    holds(bool(match[2]) == forgets_rows_of_users(self), "rows beyond a limit")
     holds(match[2] is not None or not earlier.intersection(named), "an earlier file has a row")
 
 

@@ -33,7 +33,6 @@ from counton.run.spec.terms import (
     FileRecognition,
     IdRecognition,
     RankingOfGroups,
-    RunOptions,
     Snapshot,
     SnapshotRecognition,
     User,
@@ -317,7 +316,7 @@ def operator_notes(result: RunReport, newly_quarantined: int) -> list[str]:
         notes += _changed_windows(result)
     if counts.rows.unlisted or counts.rows.in_other_group or counts.rows.without_group:
         notes += unlisted_group_notes(counts.rows, result.spec)
-    notes += missing_row_notes(counts.without_rows, result.spec, result.options)
+    notes += missing_row_notes(counts.without_rows, result.spec, _exception_of_limits(result))
     if not result.before and result.after:
         notes += empty_other_group_notes(result)
     notes += user_notes(counts.rows, result.spec)
@@ -376,7 +375,7 @@ def _notes_of_windows(result: RunReport, row_notes: Sequence[RowsNote]) -> list[
             f"rows of windows that were final after {counted(windows.n_revisions, 'more window')}, "
             "not counted now (earlier runs may have counted them)"
         )
-    exception = _exception_of_limits(result.spec, result.options)
+    exception = _exception_of_limits(result)
     n_closed_by_choice = _number_of_closed_windows(result)
     n_closed_by_snapshot = 0 if n_closed_by_choice else counts.input.after_final
     return [
@@ -556,15 +555,13 @@ def _update_in_words(result: RunReport, window: ChangedWindow) -> str:
     return "not updated, because it is final"
 
 
-def missing_row_notes(
-    without_rows: WithoutRows, spec: StreamSpec, options: RunOptions
-) -> list[str]:
+def missing_row_notes(without_rows: WithoutRows, spec: StreamSpec, unknown_rows: str) -> list[str]:
     """Return sentences on windows and groups that are only noise, because they have no rows.
 
     Args:
         without_rows: these windows and groups.
         spec: the specification of the stream.
-        options: the options of the run.
+        unknown_rows: which rows the run does not know of, as words after a comma; "" if none.
     """
     notes = _missing_count_notes(without_rows.cells, spec)
     groups = without_rows.groups
@@ -596,16 +593,17 @@ def missing_row_notes(
         shown = [windows.span_text(stretch) for stretch in stretches[:_MOST_NAMED_WINDOWS]]
         number = sum(len(stretch) for stretch in stretches)
         notes.append(
-            f"windows without any readable row{_exception_of_limits(spec, options)}: {number:,} "
+            f"windows without any readable row{unknown_rows}: {number:,} "
             f"({'; '.join(_with_number_of_rest(shown, len(stretches)))}). If rows are missing, "
             "readers must be told"
         )
     return notes
 
 
-def _exception_of_limits(spec: StreamSpec, options: RunOptions) -> str:
+def _exception_of_limits(result: RunReport) -> str:
     """Return which rows are not known to a run of new rows, as words after a comma; "" if none."""
-    if spec.terms.privacy_unit.user_column is None or not options.input.has_only_new_rows:
+    has_users = result.spec.terms.privacy_unit.user_column is not None
+    if not has_users or not result.options.input.has_only_new_rows or result.begins_stream:
         return ""
     return ", apart from rows of earlier files beyond their user's limit"
 
