@@ -165,8 +165,8 @@ def test_groups_file_is_read_with_extension_in_capitals(name: str, place: Workpl
 
 
 def test_tables_that_are_not_read_are_no_text_either(place: Workplace) -> None:
-    (place.folder / "groups.TSV").write_text("group\na\nb\n")
-    new = place.new(groups=str(place.folder / "groups.TSV"))
+    (place.folder / "groups.TAB").write_text("group\na\nb\n")
+    new = place.new(groups=str(place.folder / "groups.TAB"))
     said = place("release", "count", place.write("e.csv", EVENTS), *new).refused()
     assert "is a kind of table that cannot be read; write it as .csv, .parquet" in said
 

@@ -9,7 +9,11 @@ import pytest
 
 from counton.results.metadata import ReleaseMetadata
 from counton.results.subject_text import statistic_in_words
-from counton.results.systematic_errors import left_out_groups_note, systematic_errors
+from counton.results.systematic_errors import (
+    left_out_groups_note,
+    systematic_errors,
+    what_intervals_leave_out,
+)
 from counton.run import Job
 from counton.run.spec.plan_spec import plan_spec
 from tests.cli.conftest import Result, Workplace
@@ -267,3 +271,26 @@ def test_budget_of_one_unit_adds_up_all_losses(command: Callable[..., Result]) -
     command("init", "people.csv", *OF_FILE, *words, *more, "--privacy-unit", "person").fine()
     rehearsed = command("run", "weeks.toml", "--until", "2024-04-02", "--dry-run").fine()
     assert "does not add this loss" not in rehearsed.err
+
+
+@pytest.mark.parametrize(
+    ("period", "subject", "error"),
+    [
+        ("1d", "number of readers, each once in each day", "days"),
+        ("1w", "number of distinct readers", None),
+        ("1mo", "number of distinct readers", "months"),
+    ],
+)
+def test_users_of_several_periods_in_one_window_are_not_called_distinct(
+    period: str, subject: str, error: str | None
+) -> None:
+    """A user counts once in each day of a week; a week has parts of two months."""
+    metadata = metadata_of(
+        every="1w", start="2024-03-04", contribution_period=period, once_per_window=True
+    )
+    assert statistic_in_words(metadata) == subject
+    told = [error for error in what_intervals_leave_out(metadata) if "several" in error]
+    expected = []
+    if error is not None:
+        expected = [f"readers of several {error} in one week, who count once in each {error[:-1]}"]
+    assert told == expected

@@ -233,7 +233,7 @@ def _(self: LineChecker, match: re.Match[str]) -> None:
 
 
 @form(
-    r"Number of (visits|distinct guests|guests, each once in a window)(, by street)?"
+    r"Number of (visits|distinct guests|guests, each once in (?:a window|each day))(, by street)?"
     r"(?:, at most (\d+) per ([\w' ]+?))?,? (in each|in the|cumulative)(.*)"
 )
 def _(self: LineChecker, match: re.Match[str]) -> None:
@@ -241,6 +241,10 @@ def _(self: LineChecker, match: re.Match[str]) -> None:
     if match[1] == "visits":
         holds(not self.options.get("once-per-window"), "users once in each window")
         holds((match[3] is None) == ("user" not in self.options), "limit")
+    else:
+        periods = (self.options.get("contribution-period"), self.options["every"])
+        is_anew = periods in (("1d", "1w"), ("1d", "1mo"))
+        holds(("each day" in match[1]) == is_anew, "users of several days in one window")
     if match[3] is not None:
         is_exact(int(match[3]), self.options["max-contributions"], "limit")
         holds(match[4] == unit_of(self), "unit")
@@ -343,6 +347,7 @@ def _(self: LineChecker, match: re.Match[str]) -> None:
         holds(f"rows that arrive after their {noun} was released" in told, "late rows")
     if (
         "may count more than once" not in told
+        and "in one" not in told
         and "user" in options
         and options["series"] != "cumulative"
     ):
@@ -655,9 +660,12 @@ def _(self: LineChecker, match: re.Match[str]) -> None:
     holds(not is_first, "there was no earlier run")
 
 
-def forgets_rows_of_users(self: LineChecker) -> bool:
-    """Return whether earlier files may have had rows that no state keeps."""
-    is_first = len(self.oracle.book.moments) == (0 if self.is_dry else 1)
+def forgets_rows_of_users(self: LineChecker, *, is_refused: bool = False) -> bool:
+    """Return whether earlier files may have had rows that no state keeps.
+
+    A run that is not refused is itself among the runs of the book, unless it is dry.
+    """
+    is_first = len(self.oracle.book.moments) == (0 if self.is_dry or is_refused else 1)
     return self.oracle.situation.kind == "users" and "append" in self.options and not is_first
 
 
@@ -1036,7 +1044,7 @@ def _(self: LineChecker, match: re.Match[str]) -> None:
     earlier = {row.window for row in self.oracle.book.earlier_rows if not row.flaws}
     named = self.joined_windows(match[1], ", ")
     holds("append" in self.options, "rows are repeated")
-    holds(bool(match[2]) == forgets_rows_of_users(self), "rows beyond a limit")
+    holds(bool(match[2]) == forgets_rows_of_users(self, is_refused=True), "rows beyond a limit")
     holds(match[2] is not None or not earlier.intersection(named), "an earlier file has a row")
 
 

@@ -30,7 +30,7 @@ from counton.windowing.windows import is_moment
 
 #: Endings of tables that cannot be read. As text, each of their lines would become a group.
 _OTHER_TABLES = (
-    *(".tsv", ".tab", ".xlsx", ".xls", ".ods", ".json"),
+    *(".tab", ".xlsx", ".xls", ".ods", ".json"),
     *(".feather", ".arrow", ".ipc", ".orc", ".avro"),
 )
 

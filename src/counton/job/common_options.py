@@ -261,7 +261,9 @@ class UserRowOptions(UserPeriodOptions):
         "What texts call one row of a user, as in loan. [default: event]", FILE_ONLY
     )
     once_per_window: bool = option(
-        "Count a user once in each window and group.", FILE_ONLY, default=False
+        "Count a user once in each window and group, and again in another period of one window.",
+        FILE_ONLY,
+        default=False,
     )
     distinct_users: bool = option("Count each user once in the whole stream.", default=False)
 

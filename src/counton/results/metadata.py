@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, cast, get_args
 from counton.base.columns import list_in_words
 from counton.base.errors import InvalidInputError
 from counton.base.exact import exact, quote, text
-from counton.base.lengths import PERIODS, length_of_windows
+from counton.base.lengths import PERIODS, days_in, length_of_windows
 from counton.base.series import Series
 from counton.base.table_schema import CUMULATIVE, DECAYED, PER_WINDOW, ROLLING
 from counton.base.wording import plural
@@ -34,6 +34,7 @@ from counton.statistics.discovery import DECLARED, Cells, cells_from_dict
 from counton.statistics.live_statistic import statistic_of
 from counton.strategies import StreamStrategy
 from counton.windowing.groups import GroupNames
+from counton.windowing.periods import made_of_windows
 from counton.windowing.windows import (
     RevisableWindows,
     SingleTableWindow,
@@ -334,8 +335,24 @@ class ReleaseMetadata:
             return None
         period = self.counting_period_in_words()
         if period is None and self.rule_in_words.once_per_window:
-            return self.window
+            return self.shorter_period or self.window
         return period
+
+    @property
+    def period_in_window(self) -> str | None:
+        """The contribution period, such as "day", if one window may have parts of several."""
+        period = self.contribution_rule.contribution_period
+        if period is None or made_of_windows(self.windows, period):
+            return None
+        return PERIODS.get(period, f"period of {period}")
+
+    @property
+    def shorter_period(self) -> str | None:
+        """The contribution period, such as "day", if it is shorter than a window."""
+        period = self.contribution_rule.contribution_period
+        if period is None or self.period_in_window is None:
+            return None
+        return self.period_in_window if days_in(period) < days_in(self.windows.every) else None
 
     @property
     def groups_of_user(self) -> int:
@@ -368,6 +385,10 @@ class ReleaseMetadata:
         """Words for the counted or summed quantity, such as "number of visits"."""
         if self.value is not None and not self.inner.counts_units:
             return f"sum of {self.value}"
+        period = self.shorter_period
+        if period is not None and self.rule_in_words.once_per_window:
+            users = plural(self.user_noun)
+            return f"number of {users}, each once in each {period}"
         windows_only = self.series == "per-window"
         return self.rule_in_words.subject(
             self.privacy_unit, self.groups_apart, windows_only=windows_only

@@ -14,7 +14,7 @@ from counton.base.wording import counted, plural
 from counton.results.metadata import ReleaseMetadata, RowsLeftOut, counted_anew
 from counton.statistics.by_group import inner_of
 from counton.statistics.clipping import beyond_in_words, clipped_in_words
-from counton.windowing.periods import made_of_windows, most_windows_in
+from counton.windowing.periods import most_windows_in
 
 #: What happens to numbers of users of several periods.
 _ADDED_UP = "are added up over all periods"
@@ -173,20 +173,16 @@ def _may_exceed_limit_by_late_rows(metadata: ReleaseMetadata) -> bool:
 
 def _users_counted_again(metadata: ReleaseMetadata) -> list[SystematicError]:
     """Return the error by users who count in several periods of one window, if they may."""
-    contribution_period = metadata.contribution_rule.contribution_period
-    if (
-        contribution_period is None
-        or not _counts_rows_of_users(metadata)
-        or made_of_windows(metadata.windows, contribution_period)
-    ):
+    period = metadata.period_in_window
+    if period is None or not _counts_rows_of_users(metadata):
         return []
-    period = PERIODS.get(contribution_period, f"period of {contribution_period}")
     limit = _limit_in_one_number(metadata)
     how_often = "once" if limit == 1 else f"up to {limit:,} times"
     return [
         SystematicError(
             f"{plural(metadata.user_noun)} of several {plural(period)} in one {metadata.window}",
             f"are counted {how_often} in each {period}",
+            remark=f"who count {how_often} in each {period}",
         )
     ]
 
