@@ -1,5 +1,6 @@
 """Windows of a table of counts that are released as 0, because their counts are missing."""
 
+import re
 from datetime import date, timedelta
 
 import pytest
@@ -90,6 +91,46 @@ def test_counts_that_wait_since_an_earlier_file_of_new_rows_are_not_named(
         "1 window of a group without a count, released as 0 with noise "
         "('B', 22 January to 28 January 2024)"
     ) in line
+
+
+def test_windows_without_a_count_may_have_late_rows(place: Workplace) -> None:
+    """A count of 8 January arrives late, and counts in the week of 15 January, which has none."""
+    job_file = place.folder / "nightly.toml"
+    job_file.write_text(
+        JOB.replace("until =", 'append = true\nrelease-delay = "0s"\nuntil =')
+        .replace("2024-01-29", "2024-01-22")
+        .replace("epsilon = 1", "epsilon = 100")
+    )
+    header = "week,branch,visitors\n"
+    first = "2024-01-01,A,9\n2024-01-01,B,9\n2024-01-08,A,9\n2024-01-08,B,9\n"
+    (place.folder / "e.csv").write_text(header + first)
+    place.plain("run", str(job_file), "--until", "2024-01-15").fine()
+
+    (place.folder / "e.csv").write_text(
+        header + "2024-01-08,A,250\n2024-01-15,A,\n2024-01-15,B,9\n"
+    )
+    done = place.plain("run", str(job_file)).fine()
+    assert re.search(r"A +250 ", done.out)
+    assert (
+        "1 window of a group without a count, released as 0 with noise, apart from late rows of "
+        "earlier windows ('A', 15 January to 21 January 2024)"
+    ) in done.err
+
+
+def test_windows_without_a_row_may_have_late_rows(place: Workplace) -> None:
+    """A row of 2 January arrives late, and counts on 3 January, which has none."""
+    job_file = place.folder / "nightly.toml"
+    job = EVENTS_JOB.replace("epsilon = 1", "epsilon = 100").replace('until = "2024-01-09"', "")
+    job_file.write_text(f'{job}max-empty-windows = 1\nappend = true\nrelease-delay = "0s"\n')
+    (place.folder / "e.csv").write_text("at\n2024-01-01T09:00\n2024-01-02T09:00\n")
+    place.plain("run", str(job_file), "--until", "2024-01-03").fine()
+    (place.folder / "e.csv").write_text("at\n2024-01-02T10:00\n")
+    done = place.plain("run", str(job_file), "--until", "2024-01-04").fine()
+    assert re.search(r"3 January 2024 +1 ", done.out)
+    assert (
+        "newest windows released without a row, apart from late rows of earlier windows (check "
+        "whether a file is missing): 1"
+    ) in done.err
 
 
 def test_later_run_does_not_repeat_windows_without_a_count(place: Workplace) -> None:

@@ -56,17 +56,21 @@ SITUATIONS = {
         {"max-empty-windows": 7, "row-id": "id"}, ALL_DAYS, 5, "", None, (),
     ),
     "empty windows are allowed": Situation(
-        {"max-empty-windows": 0, "allow-empty-windows": True}, ALL_DAYS, 5, "", None, ALL_DAYS,
+        {"max-empty-windows": 0, "allow-empty-windows": True}, ALL_DAYS, 5,
+        ", once there is a row of 2024-03-06 or later, or with --allow-empty-windows",
+        None, ALL_DAYS,
     ),
     "new rows alone": Situation(
-        {"max-empty-windows": 0, "append": True}, ALL_DAYS, 5, ", once it has a row", (7,), (6,),
+        {"max-empty-windows": 0, "append": True}, ALL_DAYS, 5,
+        ", once it has a row, by a run with a new file", (7,), (6,),
     ),
     "new rows alone, after a file with rows of the next window": Situation(
         {"max-empty-windows": 0, "append": True}, (*ALL_DAYS, 6), 5,
-        ", once it has a row", None, (),
+        ", once it has a row, by a run with a new file", (*ALL_DAYS, 6), (),
     ),
     "new rows alone, of which one window may be empty": Situation(
-        {"max-empty-windows": 1, "append": True}, ALL_DAYS, 5, "", None, (),
+        {"max-empty-windows": 1, "append": True}, ALL_DAYS, 5, ", by a run with a new file",
+        ALL_DAYS, (),
     ),
     "rows of the last days": Situation(
         {"lookback": "5d"}, ALL_DAYS, 5, ", once it has a row", (2, 3, 4, 5, 7), (2, 3, 4, 5, 6),

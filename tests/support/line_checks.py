@@ -660,6 +660,20 @@ def _(self: LineChecker, match: re.Match[str]) -> None:
     holds(not is_first, "there was no earlier run")
 
 
+#: Rows that windows without a row may have.
+_OTHER_ROWS = (
+    r"(?:, apart from (?P<beyond>rows of earlier files beyond their user's limit)?(?: and )?"
+    r"(?P<late>late rows of earlier windows)?)?"
+)
+
+
+def counts_late_rows(self: LineChecker) -> bool:
+    """Return whether late rows count in a window that the run releases."""
+    facts = self.facts
+    has_late_rows = facts.late + facts.late_waiting > 0
+    return has_late_rows and facts.after > facts.before and not self.oracle.n_revisions
+
+
 def forgets_rows_of_users(self: LineChecker, *, is_refused: bool = False) -> bool:
     """Return whether earlier files may have had rows that no state keeps.
 
@@ -670,14 +684,17 @@ def forgets_rows_of_users(self: LineChecker, *, is_refused: bool = False) -> boo
 
 
 @form(
-    _C + r"newest windows released without a row(, apart from rows of earlier files beyond their "
-    rf"user's limit)? \(check whether a file is missing\): {_N}"
+    _C
+    + r"newest windows released without a row"
+    + _OTHER_ROWS
+    + rf" \(check whether a file is missing\): {_N}"
 )
 def _(self: LineChecker, match: re.Match[str]) -> None:
     rows = [*self.facts.rows, *self.oracle.book.earlier_rows]
     windows = [row.window for row in rows if not is_future(self, row)]
     has_exception = forgets_rows_of_users(self)
-    holds(bool(match[1]) == has_exception, "rows beyond a limit")
+    holds(bool(match["beyond"]) == has_exception, "rows beyond a limit")
+    holds(bool(match["late"]) == counts_late_rows(self), "late rows")
     sure = self.facts.rows if has_exception else rows
     fine = [row.window for row in sure if not row.flaws and not is_future(self, row)]
     if has_exception:
@@ -685,18 +702,21 @@ def _(self: LineChecker, match: re.Match[str]) -> None:
     n_after = self.facts.after
     least = n_after - max([*[one for one in windows if one <= n_after], self.facts.before])
     most = n_after - max([*[one for one in fine if one <= n_after], self.facts.before])
-    is_within(number(match[2]), Bounds(least, most), "windows")
+    is_within(number(match[3]), Bounds(least, most), "windows")
 
 
 @form(
-    _C + r"windows without any readable row(, apart from rows of earlier files beyond their user's "
-    rf"limit)?: {_N} \((.*)\)\. If rows are missing, readers must be told"
+    _C
+    + r"windows without any readable row"
+    + _OTHER_ROWS
+    + rf": {_N} \((.*)\)\. If rows are missing, readers must be told"
 )
 def _(self: LineChecker, match: re.Match[str]) -> None:
-    named = [window for words in match[3].split("; ") for window in self.windows_of(words)]
-    is_exact(number(match[2]), len(named), "windows")
+    named = [window for words in match[4].split("; ") for window in self.windows_of(words)]
+    is_exact(number(match[3]), len(named), "windows")
     has_exception = forgets_rows_of_users(self)
-    holds(bool(match[1]) == has_exception, "rows beyond a limit")
+    holds(bool(match["beyond"]) == has_exception, "rows beyond a limit")
+    holds(bool(match["late"]) == counts_late_rows(self), "late rows")
     with_rows = {row.window for row in self.facts.rows if not row.flaws}
     if has_exception:
         with_rows |= {counted.window for counted in self.oracle.book.counted}
@@ -708,7 +728,8 @@ def _(self: LineChecker, match: re.Match[str]) -> None:
 
 
 @form(
-    _C + rf"{_N} windows?( of a group)? without a count, released as 0 with noise "
+    _C + rf"{_N} windows?( of a group)? without a count, released as 0 with noise"
+    r"(, apart from late rows of earlier windows)? "
     rf"\((.*)\)\. If "
     r"counts are missing, readers must be told"
 )
@@ -723,7 +744,8 @@ def _(self: LineChecker, match: re.Match[str]) -> None:
         if (window, group) not in there
     ]
     n_told = number(match[1])
-    shown = match[3].split("; ")
+    holds(bool(match[3]) == counts_late_rows(self), "late rows")
+    shown = match[4].split("; ")
     rest = re.fullmatch(rf"{_N} more", shown[-1])
     if rest is not None:
         shown = shown[:-1]

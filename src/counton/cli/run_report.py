@@ -32,6 +32,7 @@ from counton.run.spec.terms import (
     ExpiringWindows,
     FileRecognition,
     IdRecognition,
+    NewRows,
     RankingOfGroups,
     Snapshot,
     SnapshotRecognition,
@@ -128,14 +129,32 @@ def _needed_row(result: RunResult, number: int, due_us: int) -> str:
         due_us: when it is due, in microseconds since 1970.
     """
     options = result.options
+    if _newest_row_decides(result, due_us):
+        return ""
+    condition = _needed_input(result, number)
+    if condition and options.allow_empty_windows:
+        return f"{condition}, or with --allow-empty-windows"
+    return condition
+
+
+def _needed_input(result: RunResult, number: int) -> str:
+    """Return what a run needs that does not allow empty windows, as words; "" if nothing.
+
+    Args:
+        result: the run.
+        number: the number of the next window.
+    """
+    options = result.options
     needs_any_row = isinstance(options.input, Snapshot)
     any_row = ", once there is a row" if needs_any_row else ""
     n_may_be_empty = options.max_empty_windows
     first_needed = number - n_may_be_empty
-    if options.allow_empty_windows or _newest_row_decides(result, due_us):
-        return ""
     if options.input.has_only_new_rows:
-        return "" if n_may_be_empty else ", once it has a row"
+        # An input that was counted before releases nothing more, even if rows of it wait.
+        source = "file" if result.job.query is None else "result of the query"
+        new_source = f", by a run with a new {source}"
+        by_new = new_source if isinstance(options.input, NewRows) else ""
+        return by_new if n_may_be_empty else f", once it has a row{by_new}"
     if options.input.lookback is not None:
         if not n_may_be_empty:
             return ", once it has a row"
@@ -316,7 +335,12 @@ def operator_notes(result: RunReport, newly_quarantined: int) -> list[str]:
         notes += _changed_windows(result)
     if counts.rows.unlisted or counts.rows.in_other_group or counts.rows.without_group:
         notes += unlisted_group_notes(counts.rows, result.spec)
-    notes += missing_row_notes(counts.without_rows, result.spec, _exception_of_limits(result))
+    notes += missing_row_notes(
+        counts.without_rows,
+        result.spec,
+        _other_rows(result),
+        has_late_rows=_counts_late_rows(result),
+    )
     if not result.before and result.after:
         notes += empty_other_group_notes(result)
     notes += user_notes(counts.rows, result.spec)
@@ -375,7 +399,7 @@ def _notes_of_windows(result: RunReport, row_notes: Sequence[RowsNote]) -> list[
             f"rows of windows that were final after {counted(windows.n_revisions, 'more window')}, "
             "not counted now (earlier runs may have counted them)"
         )
-    exception = _exception_of_limits(result)
+    other_rows = _other_rows(result)
     n_closed_by_choice = _number_of_closed_windows(result)
     n_closed_by_snapshot = 0 if n_closed_by_choice else counts.input.after_final
     return [
@@ -384,7 +408,7 @@ def _notes_of_windows(result: RunReport, row_notes: Sequence[RowsNote]) -> list[
             counts.input.late_uncounted,
         ),
         RowsNote(
-            f"newest windows released without a row{exception} (check whether a file is missing)",
+            f"newest windows released without a row{other_rows} (check whether a file is missing)",
             counts.empty_windows,
         ),
         RowsNote(f"rows before the first window ({start}), not counted", before_start),
@@ -555,15 +579,18 @@ def _update_in_words(result: RunReport, window: ChangedWindow) -> str:
     return "not updated, because it is final"
 
 
-def missing_row_notes(without_rows: WithoutRows, spec: StreamSpec, unknown_rows: str) -> list[str]:
+def missing_row_notes(
+    without_rows: WithoutRows, spec: StreamSpec, other_rows: str, *, has_late_rows: bool
+) -> list[str]:
     """Return sentences on windows and groups that are only noise, because they have no rows.
 
     Args:
         without_rows: these windows and groups.
         spec: the specification of the stream.
-        unknown_rows: which rows the run does not know of, as words after a comma; "" if none.
+        other_rows: which rows these windows may have, as words after a comma; "" if none.
+        has_late_rows: whether late rows count in one of the released windows.
     """
-    notes = _missing_count_notes(without_rows.cells, spec)
+    notes = _missing_count_notes(without_rows.cells, spec, has_late_rows=has_late_rows)
     groups = without_rows.groups
     if groups:
         shown = [repr(group) for group in groups[:_MOST_NAMED_WINDOWS]]
@@ -593,19 +620,33 @@ def missing_row_notes(without_rows: WithoutRows, spec: StreamSpec, unknown_rows:
         shown = [windows.span_text(stretch) for stretch in stretches[:_MOST_NAMED_WINDOWS]]
         number = sum(len(stretch) for stretch in stretches)
         notes.append(
-            f"windows without any readable row{unknown_rows}: {number:,} "
+            f"windows without any readable row{other_rows}: {number:,} "
             f"({'; '.join(_with_number_of_rest(shown, len(stretches)))}). If rows are missing, "
             "readers must be told"
         )
     return notes
 
 
-def _exception_of_limits(result: RunReport) -> str:
-    """Return which rows are not known to a run of new rows, as words after a comma; "" if none."""
+def _other_rows(result: RunReport) -> str:
+    """Return which rows windows without a row may have, as words after a comma; "" if none.
+
+    Of earlier files, a run of new rows does not know the rows beyond their user's limit. Late rows
+    have times of other windows.
+    """
     has_users = result.spec.terms.privacy_unit.user_column is not None
-    if not has_users or not result.options.input.has_only_new_rows or result.begins_stream:
-        return ""
-    return ", apart from rows of earlier files beyond their user's limit"
+    others = []
+    if has_users and result.options.input.has_only_new_rows and not result.begins_stream:
+        others.append("rows of earlier files beyond their user's limit")
+    if _counts_late_rows(result):
+        others.append("late rows of earlier windows")
+    return f", apart from {' and '.join(others)}" if others else ""
+
+
+def _counts_late_rows(result: RunReport) -> bool:
+    """Return whether late rows count in one of the windows that a run releases."""
+    windows = result.spec.terms.windowing.windows
+    has_late_rows = result.confidential_counts().input.late_uncounted > 0
+    return has_late_rows and result.after > result.before and not windows.n_revisions
 
 
 def _with_number_of_rest(shown: list[str], number: int) -> list[str]:
@@ -668,12 +709,15 @@ def _stretches_of_cells(
     ]
 
 
-def _missing_count_notes(cells: Sequence[tuple[int, str | None]], spec: StreamSpec) -> list[str]:
+def _missing_count_notes(
+    cells: Sequence[tuple[int, str | None]], spec: StreamSpec, *, has_late_rows: bool
+) -> list[str]:
     """Return a sentence on windows that are released as 0 because rows of counts lack values.
 
     Args:
         cells: numbers of windows, each with the name of a group that has no count there.
         spec: the specification of the stream.
+        has_late_rows: whether late rows count in one of the released windows.
     """
     if not cells:
         return []
@@ -685,9 +729,10 @@ def _missing_count_notes(cells: Sequence[tuple[int, str | None]], spec: StreamSp
     ]
     shown = _with_number_of_rest(shown, len(stretches))
     group_text = "" if cells[0][1] is None else " of a group"
+    late = ", apart from late rows of earlier windows" if has_late_rows else ""
     return [
-        f"{counted(len(cells), 'window')}{group_text} without a count, released as 0 with noise "
-        f"({'; '.join(shown)}). If counts are missing, readers must be told"
+        f"{counted(len(cells), 'window')}{group_text} without a count, released as 0 with noise"
+        f"{late} ({'; '.join(shown)}). If counts are missing, readers must be told"
     ]
 
 

@@ -298,7 +298,9 @@ class InputOptions(Section):
         "How many rows may be set aside in a run. [default: 1000]", RUN_ONLY, FILE_ONLY
     )
     missing_values: Literal["fail", "drop"] | None = option(
-        "What happens to rows without a needed value. [default: fail]", FILE_ONLY
+        "Rows without a needed value: drop leaves them out, and fail treats them as unreadable "
+        "rows. [default: fail]",
+        FILE_ONLY,
     )
     row_id: v.Column | None = option("Column with an id of each row; an id counts once.", STREAM)
     query: v.Text | None = option("SELECT that chooses the rows of a database.", EACH_RUN, RUN_ONLY)
